@@ -1,0 +1,118 @@
+package clock
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+)
+
+// Virtual is a clock that stands still until it is advanced.
+//
+// Timers fire in the order of (deadline, order of AfterFunc), each with Now() equal to its own deadline, in
+// the goroutine that advances. The same calls in the same order therefore give the same run.
+type Virtual struct {
+	advancing sync.Mutex // held over a whole Advance, so that two of them do not interleave
+	mu        sync.Mutex // guards what follows; never held while a timer's function runs
+	now       time.Time
+	seq       uint64
+	timers    timerHeap
+}
+
+// NewVirtual returns a clock that stands at now.
+func NewVirtual(now time.Time) *Virtual { return &Virtual{now: now} }
+
+// Now implements Clock.
+func (v *Virtual) Now() time.Time {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.now
+}
+
+// AfterFunc implements Clock.
+func (v *Virtual) AfterFunc(d time.Duration, f func()) Timer {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	t := &virtualTimer{clock: v, deadline: v.now.Add(max(d, 0)), seq: v.seq, f: f}
+	v.seq++
+	heap.Push(&v.timers, t)
+	return t
+}
+
+// Advance moves the clock by d, firing on the way every timer whose deadline is not after the new time,
+// also those armed by the timers that fire. d must not be negative.
+func (v *Virtual) Advance(d time.Duration) {
+	if d < 0 {
+		panic("clock: Advance by a negative duration")
+	}
+	v.advancing.Lock()
+	defer v.advancing.Unlock()
+	v.mu.Lock()
+	end := v.now.Add(d)
+	for len(v.timers) > 0 && !v.timers[0].deadline.After(end) {
+		t := heap.Pop(&v.timers).(*virtualTimer)
+		if t.deadline.After(v.now) {
+			v.now = t.deadline
+		}
+		v.mu.Unlock()
+		t.f()
+		v.mu.Lock()
+	}
+	v.now = end
+	v.mu.Unlock()
+}
+
+// NextDeadline returns when the next timer fires, and false when none is armed.
+func (v *Virtual) NextDeadline() (time.Time, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.timers) == 0 {
+		return time.Time{}, false
+	}
+	return v.timers[0].deadline, true
+}
+
+type virtualTimer struct {
+	clock    *Virtual
+	deadline time.Time
+	seq      uint64
+	index    int // place in the heap, -1 once fired or stopped
+	f        func()
+}
+
+// Stop implements Timer.
+func (t *virtualTimer) Stop() bool {
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	if t.index < 0 {
+		return false
+	}
+	heap.Remove(&t.clock.timers, t.index)
+	return true
+}
+
+type timerHeap []*virtualTimer
+
+func (h timerHeap) Len() int { return len(h) }
+func (h timerHeap) Less(i, j int) bool {
+	if !h[i].deadline.Equal(h[j].deadline) {
+		return h[i].deadline.Before(h[j].deadline)
+	}
+	return h[i].seq < h[j].seq
+}
+func (h timerHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *timerHeap) Push(x any) {
+	t := x.(*virtualTimer)
+	t.index = len(*h)
+	*h = append(*h, t)
+}
+func (h *timerHeap) Pop() any {
+	old := *h
+	t := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	t.index = -1
+	return t
+}

@@ -1,0 +1,83 @@
+// Package storage keeps what a cluster must not forget: the record logs of its partitions and its metadata.
+//
+// There are two stores behind one interface. Memory keeps everything in chunks of memory and lives as long as
+// the process. Directory keeps users' records in segment files and the internal topics and metadata in pebble,
+// and survives a kill of the process at any moment.
+//
+// A store has no lock of its own for its callers: one goroutine at a time uses a Log for writing, which the
+// broker's lock ensures. Slices that Read returns are never written again, so they may be read without it.
+package storage
+
+import (
+	"errors"
+
+	"kshare/protocol"
+)
+
+// ErrOutOfRange is returned by Read for an offset below StartOffset or above EndOffset.
+var ErrOutOfRange = errors.New("offset is outside the log")
+
+// PartitionID names a log. The topic is named by its id, so a topic made again under the same name starts empty.
+type PartitionID struct {
+	Topic     [16]byte
+	Partition int32
+}
+
+// Batch is where a batch of a log lies in offsets and time: what is known of it without reading it.
+type Batch struct {
+	BaseOffset   int64
+	LastOffset   int64
+	MaxTimestamp int64 // ms
+	LeaderEpoch  int32
+	Size         int32 // bytes
+}
+
+// Log is the record log of one partition: batches of magic 2 in offset order.
+// Invariant: StartOffset() <= EndOffset(); every batch has LastOffset >= StartOffset().
+type Log interface {
+	// Append adds a batch at the end. Its header names its base offset, which is at least EndOffset, and the
+	// bytes belong to the log from now on. On an error the log is as it was before.
+	Append(header *protocol.BatchHeader, batch []byte) error
+	// StartOffset is the first offset that can be read.
+	StartOffset() int64
+	// EndOffset is the offset that the next record gets.
+	EndOffset() int64
+	// SetStartOffset moves the start to an offset in [StartOffset(), EndOffset()]; batches that lie wholly
+	// below it are dropped. An offset inside a batch leaves that batch readable.
+	SetStartOffset(offset int64) error
+	// Truncate drops every batch whose last offset is at or above the offset.
+	Truncate(offset int64) error
+	// Read returns whole batches, from the one that holds offset (or the first behind it where offset lies in
+	// a hole) up to but not including the first whose base offset is at or above end, and no more than maxBytes, except that the
+	// first batch is returned whatever its size where atLeastOne is set. Batches of one slice follow each other
+	// in it without a gap. offset == EndOffset() reads nothing.
+	Read(offset, end int64, maxBytes int, atLeastOne bool) ([][]byte, error)
+	// Batches calls f for the batches from the one that holds offset on, in order, until f returns false.
+	Batches(offset int64, f func(Batch) bool)
+	// Size is the number of bytes that the log's batches take.
+	Size() int64
+}
+
+// Commit is a write that may not be durable yet.
+type Commit interface {
+	// Wait returns once everything appended before the Commit was taken survives what the store's flush policy
+	// promises, or with the error that keeps it from doing so.
+	Wait() error
+}
+
+// Store keeps the logs and the metadata of one cluster.
+type Store interface {
+	// OpenLog opens a partition's log, making it where there is none. An internal log is kept where small
+	// writes are cheap and durable in order; a user's log is kept where large ones are.
+	OpenLog(id PartitionID, internal bool) (Log, error)
+	// DeleteLog removes a log and all its data.
+	DeleteLog(id PartitionID) error
+	// PutMetadata stores a value under a key; an empty value removes the key.
+	PutMetadata(key string, value []byte) error
+	// Metadata calls f for each stored key that begins with the prefix, in the order of the keys.
+	Metadata(prefix string, f func(key string, value []byte) error) error
+	// Commit stands for everything appended and put so far. It is nil where there is nothing to wait for.
+	Commit() Commit
+	// Close writes what is left and closes the store. No log may be used afterwards.
+	Close() error
+}
