@@ -4,8 +4,9 @@
 // the process. Directory keeps users' records in segment files and the internal topics and metadata in pebble,
 // and survives a kill of the process at any moment.
 //
-// A store has no lock of its own for its callers: one goroutine at a time uses a Log for writing, which the
-// broker's lock ensures. Slices that Read returns are never written again, so they may be read without it.
+// A store has no lock of its own for its callers: one goroutine at a time uses a Store and its Logs, which the
+// broker's lock ensures. Only Commit.Wait runs beside them. Slices that Read returns are never written again,
+// so they may be read without the lock.
 package storage
 
 import (
@@ -45,15 +46,17 @@ type Log interface {
 	// SetStartOffset moves the start to an offset in [StartOffset(), EndOffset()]; batches that lie wholly
 	// below it are dropped. An offset inside a batch leaves that batch readable.
 	SetStartOffset(offset int64) error
-	// Truncate drops every batch whose last offset is at or above the offset.
+	// Truncate drops every batch whose last offset is at or above the offset. The log then ends behind the last
+	// batch left, or at its start offset where none is.
 	Truncate(offset int64) error
-	// Read returns whole batches, from the one that holds offset (or the first behind it where offset lies in
-	// a hole) up to but not including the first whose base offset is at or above end, and no more than maxBytes, except that the
-	// first batch is returned whatever its size where atLeastOne is set. Batches of one slice follow each other
-	// in it without a gap. offset == EndOffset() reads nothing.
+	// Read returns whole batches, from the one that holds offset (or the first behind it where offset lies in a
+	// hole) up to but not including the first whose base offset is at or above end. They take no more than
+	// maxBytes, except that the first is returned whatever its size where atLeastOne is set. Batches of one slice
+	// follow each other in it without a gap. offset == EndOffset() reads nothing.
 	Read(offset, end int64, maxBytes int, atLeastOne bool) ([][]byte, error)
-	// Batches calls f for the batches from the one that holds offset on, in order, until f returns false.
-	Batches(offset int64, f func(Batch) bool)
+	// Batches calls f for the batches from the one that holds offset (or the first behind it) on, in order, until
+	// f returns false. f may not change the log.
+	Batches(offset int64, f func(Batch) bool) error
 	// Size is the number of bytes that the log's batches take.
 	Size() int64
 }
@@ -61,7 +64,7 @@ type Log interface {
 // Commit is a write that may not be durable yet.
 type Commit interface {
 	// Wait returns once everything appended before the Commit was taken survives what the store's flush policy
-	// promises, or with the error that keeps it from doing so.
+	// promises, or with the error that keeps it from doing so. It may be called once the broker's lock is left.
 	Wait() error
 }
 
@@ -70,14 +73,15 @@ type Store interface {
 	// OpenLog opens a partition's log, making it where there is none. An internal log is kept where small
 	// writes are cheap and durable in order; a user's log is kept where large ones are.
 	OpenLog(id PartitionID, internal bool) (Log, error)
-	// DeleteLog removes a log and all its data.
+	// DeleteLog removes a log and all its data. A log that is not there is no error.
 	DeleteLog(id PartitionID) error
 	// PutMetadata stores a value under a key; an empty value removes the key.
 	PutMetadata(key string, value []byte) error
-	// Metadata calls f for each stored key that begins with the prefix, in the order of the keys.
+	// Metadata calls f for each stored key that begins with the prefix, in the order of the keys' bytes. f may
+	// neither keep nor change the value, nor put metadata.
 	Metadata(prefix string, f func(key string, value []byte) error) error
 	// Commit stands for everything appended and put so far. It is nil where there is nothing to wait for.
 	Commit() Commit
-	// Close writes what is left and closes the store. No log may be used afterwards.
+	// Close writes what is left and closes the store. Neither it nor its logs may be used afterwards.
 	Close() error
 }

@@ -1,0 +1,119 @@
+package storage
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"kshare/protocol"
+	"kshare/storage/internal/runs"
+)
+
+// NewMemory makes a store that keeps everything in memory for as long as the process lives. It has no goroutine
+// and its Commit is always nil. A log without batches takes about 100 bytes.
+func NewMemory() Store {
+	return &memory{logs: map[PartitionID]*memoryLog{}, metadata: map[string][]byte{}}
+}
+
+type memory struct {
+	logs     map[PartitionID]*memoryLog
+	metadata map[string][]byte
+}
+
+func (m *memory) OpenLog(id PartitionID, _ bool) (Log, error) {
+	l := m.logs[id]
+	if l == nil {
+		l = &memoryLog{}
+		m.logs[id] = l
+	}
+	return l, nil
+}
+
+func (m *memory) DeleteLog(id PartitionID) error {
+	delete(m.logs, id)
+	return nil
+}
+
+func (m *memory) PutMetadata(key string, value []byte) error {
+	if len(value) == 0 {
+		delete(m.metadata, key)
+	} else {
+		m.metadata[key] = slices.Clone(value)
+	}
+	return nil
+}
+
+func (m *memory) Metadata(prefix string, f func(key string, value []byte) error) error {
+	for _, key := range slices.Sorted(maps.Keys(m.metadata)) {
+		if value, ok := m.metadata[key]; ok && strings.HasPrefix(key, prefix) {
+			if err := f(key, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *memory) Commit() Commit { return nil }
+
+func (m *memory) Close() error {
+	clear(m.logs)
+	clear(m.metadata)
+	return nil
+}
+
+type memoryLog struct {
+	batches    runs.List
+	start, end int64
+}
+
+func (l *memoryLog) Append(header *protocol.BatchHeader, batch []byte) error {
+	if err := CheckAppend(l.end, header, batch); err != nil {
+		return err
+	}
+	l.batches.Append(batch)
+	l.end = header.LastOffset() + 1
+	return nil
+}
+
+func (l *memoryLog) StartOffset() int64 { return l.start }
+func (l *memoryLog) EndOffset() int64   { return l.end }
+func (l *memoryLog) Size() int64        { return l.batches.Size() }
+
+func (l *memoryLog) SetStartOffset(offset int64) error {
+	if err := CheckStartOffset(l.start, l.end, offset); err != nil {
+		return err
+	}
+	l.batches.DropBelow(offset)
+	l.start = offset
+	return nil
+}
+
+func (l *memoryLog) Truncate(offset int64) error {
+	if offset >= l.end {
+		return nil
+	}
+	l.batches.Truncate(offset)
+	l.end = l.start
+	if !l.batches.Empty() {
+		l.end = l.batches.Last() + 1
+	}
+	return nil
+}
+
+func (l *memoryLog) Read(offset, end int64, maxBytes int, atLeastOne bool) ([][]byte, error) {
+	if offset < l.start || offset > l.end {
+		return nil, fmt.Errorf("%w: %d is not in [%d, %d]", ErrOutOfRange, offset, l.start, l.end)
+	}
+	out, _ := l.batches.Read(offset, end, maxBytes, atLeastOne)
+	return out, nil
+}
+
+func (l *memoryLog) Batches(offset int64, f func(Batch) bool) error {
+	l.batches.Batches(max(offset, l.start), func(batch []byte) bool {
+		header, err := protocol.ParseBatchHeader(batch)
+		return err == nil && f(BatchOf(&header))
+	})
+	return nil
+}
