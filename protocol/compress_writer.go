@@ -1,0 +1,159 @@
+package protocol
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Compressor compresses records into a slice, in the framing that Kafka's own clients and brokers write.
+type Compressor struct {
+	c       Compression
+	out     sliceWriter
+	w       io.WriteCloser // gzip and zstd
+	pool    *sync.Pool     // where w goes back
+	pending []byte         // less than a block; snappy and lz4
+	scratch []byte
+}
+
+type sliceWriter struct{ b []byte }
+
+func (w *sliceWriter) Write(p []byte) (int, error) {
+	w.b = append(w.b, p...)
+	return len(p), nil
+}
+
+// Writers are kept for the default levels, which nearly every topic has.
+var gzipWriters, zstdWriters sync.Pool
+
+var errCompressorClosed = errors.New("compressor is closed")
+
+// NewCompressor begins to append to dst. It fails for an unknown codec or a level that the codec does not have.
+func NewCompressor(dst []byte, c Compression) (*Compressor, error) {
+	z := &Compressor{c: c, out: sliceWriter{dst}}
+	switch c.Type {
+	case CompressionNone:
+	case CompressionSnappy:
+		z.out.b = append(z.out.b, snappyMagic[:]...)
+		z.out.b = append(z.out.b, 0, 0, 0, 1, 0, 0, 0, 1)
+	case CompressionLZ4:
+		z.out.b = appendLZ4Header(z.out.b)
+	case CompressionGzip:
+		if c.Level == DefaultGzipLevel {
+			z.pool = &gzipWriters
+			if w, ok := gzipWriters.Get().(*gzip.Writer); ok {
+				w.Reset(&z.out)
+				z.w = w
+				return z, nil
+			}
+		}
+		w, err := gzip.NewWriterLevel(&z.out, c.Level)
+		if err != nil {
+			return nil, err
+		}
+		z.w = w
+	case CompressionZstd:
+		if c.Level == DefaultZstdLevel {
+			z.pool = &zstdWriters
+			if w, ok := zstdWriters.Get().(*zstd.Encoder); ok {
+				w.Reset(&z.out)
+				z.w = w
+				return z, nil
+			}
+		}
+		w, err := zstd.NewWriter(&z.out, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+			zstd.WithEncoderCRC(false), zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(c.Level)))
+		if err != nil {
+			return nil, err
+		}
+		z.w = w
+	default:
+		return nil, fmt.Errorf("%w: %d", ErrUnknownCompression, c.Type)
+	}
+	return z, nil
+}
+
+// Write compresses p. It fails only after Close.
+func (z *Compressor) Write(p []byte) (int, error) {
+	switch {
+	case z.w != nil:
+		return z.w.Write(p)
+	case z.c.Type == CompressionNone:
+		return z.out.Write(p)
+	case z.pool != nil:
+		return 0, errCompressorClosed
+	}
+	n := len(p)
+	for size := z.blockSize(); len(p) > 0; {
+		k := min(size-len(z.pending), len(p))
+		z.pending = append(z.pending, p[:k]...)
+		p = p[k:]
+		if len(z.pending) == size {
+			if err := z.flush(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}
+
+func (z *Compressor) blockSize() int {
+	if z.c.Type == CompressionSnappy {
+		return snappyBlockSize
+	}
+	return lz4BlockSize
+}
+
+func (z *Compressor) flush() (err error) {
+	if len(z.pending) == 0 {
+		return nil
+	}
+	if z.c.Type == CompressionSnappy {
+		z.out.b, z.scratch = appendSnappyBlock(z.out.b, z.pending, z.scratch)
+	} else {
+		z.out.b, z.scratch, err = appendLZ4Block(z.out.b, z.pending, z.scratch, z.c.Level)
+	}
+	z.pending = z.pending[:0]
+	return err
+}
+
+// Len is the number of bytes of the slice so far, what dst held included. Up to a block of what was written may not be in it yet.
+func (z *Compressor) Len() int { return len(z.out.b) }
+
+// Close ends the stream and returns the slice with all of it.
+func (z *Compressor) Close() ([]byte, error) {
+	switch z.c.Type {
+	case CompressionSnappy, CompressionLZ4:
+		if err := z.flush(); err != nil {
+			return nil, err
+		}
+		if z.c.Type == CompressionLZ4 {
+			z.out.b = append(z.out.b, 0, 0, 0, 0)
+		}
+	case CompressionGzip, CompressionZstd:
+		if err := z.w.Close(); err != nil {
+			return nil, err
+		}
+		if z.pool != nil {
+			z.pool.Put(z.w)
+		}
+		z.w = nil
+	}
+	return z.out.b, nil
+}
+
+// Compress appends the compressed src to dst.
+func Compress(dst []byte, c Compression, src []byte) ([]byte, error) {
+	z, err := NewCompressor(dst, c)
+	if err != nil {
+		return dst, err
+	}
+	if _, err := z.Write(src); err != nil {
+		return dst, err
+	}
+	return z.Close()
+}
