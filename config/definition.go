@@ -1,0 +1,163 @@
+// Package config knows every configuration key of Apache Kafka 4.4.0 for brokers, topics, groups and client metrics:
+// type, default, documentation, range, whether and where it may be changed at run time. It parses a static broker
+// configuration, keeps what the configuration APIs change, and answers these APIs (DescribeConfigs,
+// IncrementalAlterConfigs, AlterConfigs, ListConfigResources) and the configuration part of CreateTopics.
+//
+// The package holds no goroutine, clock, file or lock. The definitions are read out of Kafka's released jars by
+// gen/Definitions.java.
+package config
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+//go:embed definitions.tsv.gz
+var definitionsGz []byte
+
+// Scope is the kind of resource that a key configures.
+type Scope uint8
+
+// Scopes.
+const (
+	ScopeBroker Scope = iota
+	ScopeTopic
+	ScopeGroup
+	ScopeClientMetrics
+	scopes
+)
+
+var scopeNames = [scopes]string{"broker", "topic", "group", "client-metrics"}
+
+func (s Scope) String() string { return scopeNames[s] }
+
+// Type is a key's type, numbered as DescribeConfigs v3+ answers it (ConfigEntry.ConfigType).
+type Type int8
+
+// Types. Unknown is that of a broker key that is stored though Kafka does not know it.
+const (
+	Unknown Type = iota
+	Boolean
+	String
+	Int
+	Short
+	Long
+	Double
+	List
+	Class
+	Password
+)
+
+var typeNames = [...]string{"UNKNOWN", "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"}
+
+func (t Type) String() string { return typeNames[t] }
+
+// Dynamic tells where a broker key may be changed at run time.
+type Dynamic uint8
+
+// ReadOnly keys are only read at start; PerBroker keys may be set for one broker; ClusterWide keys also for the
+// default of all brokers (KIP-226).
+const (
+	ReadOnly Dynamic = iota
+	PerBroker
+	ClusterWide
+)
+
+// Key is the definition of one configuration key.
+type Key struct {
+	Name     string
+	Scope    Scope
+	Type     Type
+	Default  *string // in Kafka's text form; nil is null
+	Internal bool    // described only where it is set
+	Dynamic  Dynamic // of broker keys
+	Doc      string  // what DescribeConfigs answers as documentation
+	// BrokerSynonym is the broker key that a topic or group key falls back to, "" for none.
+	BrokerSynonym string
+
+	check    validator
+	distinct bool // a list that drops repeated elements
+}
+
+// Sensitive tells that values of the key are never answered.
+func (k *Key) Sensitive() bool { return k.Type == Password }
+
+type table struct {
+	keys   []*Key // in the order in which a broker describes them; internal ones last
+	byName map[string]*Key
+}
+
+var tables = sync.OnceValue(func() *[scopes]table {
+	var ts [scopes]table
+	for i := range ts {
+		ts[i].byName = map[string]*Key{}
+	}
+	zr, err := gzip.NewReader(bytes.NewReader(definitionsGz))
+	if err != nil {
+		panic("config: embedded definitions: " + err.Error())
+	}
+	lines := bufio.NewScanner(zr)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		k := parseDefinition(lines.Text())
+		ts[k.Scope].keys = append(ts[k.Scope].keys, k)
+		ts[k.Scope].byName[k.Name] = k
+	}
+	if err := lines.Err(); err != nil {
+		panic("config: embedded definitions: " + err.Error())
+	}
+	return &ts
+})
+
+func parseDefinition(line string) *Key {
+	f := strings.Split(line, "\t")
+	if len(f) != 7 {
+		panic(fmt.Sprintf("config: embedded definition of %d columns: %.80s", len(f), line))
+	}
+	k := &Key{Name: f[1], Doc: unescapeDoc.Replace(f[6])}
+	for i, n := range scopeNames {
+		if n == f[0] {
+			k.Scope = Scope(i)
+		}
+	}
+	for i, n := range typeNames {
+		if n == f[2] {
+			k.Type = Type(i)
+		}
+	}
+	if f[3] != "\x00" && f[3] != "\x01" {
+		k.Default = &f[3]
+	}
+	for flag := range strings.SplitSeq(f[4], ",") {
+		switch flag {
+		case "internal":
+			k.Internal = true
+		case "per-broker":
+			k.Dynamic = PerBroker
+		case "cluster-wide":
+			k.Dynamic = ClusterWide
+		}
+	}
+	k.check, k.distinct = parseValidator(f[5], k.Name), strings.HasPrefix(f[5], "list ")
+	switch k.Scope {
+	case ScopeTopic:
+		k.BrokerSynonym = topicSynonyms[k.Name]
+	case ScopeGroup:
+		k.BrokerSynonym = groupSynonyms[k.Name]
+	}
+	return k
+}
+
+var unescapeDoc = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\t`, "\t")
+
+// Keys gives all keys of a scope in the order in which Kafka describes them, internal ones last. The slice is shared:
+// do not change it.
+func Keys(s Scope) []*Key { return tables()[s].keys }
+
+// Lookup gives the definition of a key, nil for an unknown one.
+func Lookup(s Scope, name string) *Key { return tables()[s].byName[name] }
