@@ -1,0 +1,12 @@
+//go:build invariants
+
+package sharepartition
+
+import "fmt"
+
+// verify panics where an operation has left the partition in a state that cannot be.
+func (p *Partition) verify(operation string) {
+	if err := p.Check(); err != nil {
+		panic(fmt.Sprintf("sharepartition: after %s: %v", operation, err))
+	}
+}
