@@ -150,6 +150,8 @@ type Groups struct {
 	groups  map[string]group
 	offsets *offsets
 	timers  timers
+	// retentionAt is when offsets are next looked through for expired ones, zero before anything is loaded.
+	retentionAt time.Time
 }
 
 // New makes a coordinator without groups.

@@ -51,15 +51,17 @@ func (g *Groups) Replay(producerID int64, key, value []byte) error {
 	return nil
 }
 
-// Loaded tells that all records of a partition of __consumer_offsets were replayed: the groups in it begin
-// their sessions anew at now.
+// Loaded tells that all records of a partition of __consumer_offsets were replayed, none if it is new: the
+// groups in it begin their sessions anew at now, and offsets are looked through for expired ones from now on.
 func (g *Groups) Loaded(now time.Time, partition int32, e *Effects) {
 	for _, gr := range g.sorted() {
 		if g.PartitionFor(gr.id()) == partition {
 			gr.loaded(now, e)
 		}
 	}
-	g.scheduleRetention(now)
+	if g.retentionAt.IsZero() {
+		g.retentionAt = now.Add(g.config.OffsetsRetentionCheckPeriod)
+	}
 }
 
 // Unload forgets the groups and offsets of a partition of __consumer_offsets, as when its leader stops. What

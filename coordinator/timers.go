@@ -71,14 +71,19 @@ func (g *Groups) Expire(now time.Time, e *Effects) {
 		t.dropKey(x)
 		x.call(now, e)
 	}
+	if !g.retentionAt.IsZero() && !g.retentionAt.After(now) {
+		g.expireOffsets(now, e)
+		g.retentionAt = now.Add(g.config.OffsetsRetentionCheckPeriod)
+	}
 }
 
 // NextDeadline is the earliest time at which Expire has something to do; ok is false if there is none.
 func (g *Groups) NextDeadline() (at time.Time, ok bool) {
-	if len(g.timers.queue) == 0 {
-		return time.Time{}, false
+	at = g.retentionAt
+	if len(g.timers.queue) > 0 && (at.IsZero() || g.timers.queue[0].at.Before(at)) {
+		at = g.timers.queue[0].at
 	}
-	return g.timers.queue[0].at, true
+	return at, !at.IsZero()
 }
 
 type timerQueue []*timer
