@@ -1,0 +1,124 @@
+package replay
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Script is what a session's recorder did beside the recorded lines.
+type Script struct {
+	// Config and Features are broker settings beyond the common ones.
+	Config   map[string]string
+	Features map[string]int16
+	// Began is when the recorder started: the times in a recording count from it. Where no answer shows it,
+	// it is noon of the recording's day.
+	Began  time.Time
+	events []event
+	// Gate says that every step must agree or have its reason.
+	Gate bool
+}
+
+// event is something that the recorder did and did not write down.
+type event struct {
+	before int           // the step that it came before; 0: during tells
+	during int           // the step whose answer was waited for meanwhile
+	after  time.Duration // with during: since that step's start
+	do     action
+}
+
+type action interface{ isAction() }
+
+type (
+	// findCoordinator asks for a group's coordinator until there is one, which makes __consumer_offsets.
+	findCoordinator struct{ conn, group string }
+	// joinShareGroup is findCoordinator, a first heartbeat and further ones until partitions are assigned.
+	joinShareGroup struct{ conn, group, member, topic string }
+	// initProducer asks for a transactional id's coordinator and initialises it, until both succeed.
+	initProducer struct{ conn, transactionalID string }
+	// learnTopicID asks Metadata for a topic whose id the step that follows is the first to name.
+	learnTopicID struct{ conn, topic string }
+	// closeConn closes a connection.
+	closeConn struct{ conn string }
+)
+
+func (findCoordinator) isAction() {}
+func (joinShareGroup) isAction()  {}
+func (initProducer) isAction()    {}
+func (learnTopicID) isAction()    {}
+func (closeConn) isAction()       {}
+
+// commonConfig is set in every session.
+var commonConfig = map[string]string{
+	"num.partitions":                                   "1",
+	"default.replication.factor":                       "1",
+	"offsets.topic.replication.factor":                 "1",
+	"offsets.topic.num.partitions":                     "5",
+	"transaction.state.log.replication.factor":         "1",
+	"transaction.state.log.min.isr":                    "1",
+	"transaction.state.log.num.partitions":             "5",
+	"share.coordinator.state.topic.replication.factor": "1",
+	"share.coordinator.state.topic.min.isr":            "1",
+	"share.coordinator.state.topic.num.partitions":     "5",
+	"group.initial.rebalance.delay.ms":                 "0",
+	"group.share.min.record.lock.duration.ms":          "1000",
+	"auto.create.topics.enable":                        "false",
+	"log.retention.check.interval.ms":                  "300000",
+	"initial.broker.registration.timeout.ms":           "60000",
+}
+
+// AllConfig is the broker's whole configuration.
+func (s *Script) AllConfig() map[string]string {
+	all := maps.Clone(commonConfig)
+	maps.Copy(all, s.Config)
+	return all
+}
+
+func before(n int, do action) event { return event{before: n, do: do} }
+
+func during(n int, after time.Duration, do action) event {
+	return event{during: n, after: after, do: do}
+}
+
+var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+
+// Scripts are the sessions that can be replayed, by name. Those on a listener with SASL and those that stop
+// the broker on the way are not among them.
+var Scripts = map[string]*Script{
+	"versions":   {Gate: true},
+	"connection": {Gate: true},
+	"topics": {Gate: true, events: []event{
+		before(189, findCoordinator{"c1", "any"}),
+		before(200, learnTopicID{"c1", "cv5"}),
+		before(203, learnTopicID{"c1", "cv6"}),
+	}},
+	"topics-auto": {Gate: true, Config: map[string]string{"auto.create.topics.enable": "true"}},
+	"produce": {Gate: true, Began: time.UnixMilli(1796041793286), events: []event{
+		before(47, findCoordinator{"c1", "any"}),
+	}},
+	"order": {Gate: true, Began: time.UnixMilli(1796041971324), events: []event{
+		before(2, initProducer{"c1", "warm"}),
+		before(2, findCoordinator{"c1", "g"}),
+	}},
+	"codecs": {Gate: true, events: []event{before(2, findCoordinator{"c1", "g"})}},
+	"fetch":  {Gate: true},
+	"groups": {Gate: true, events: []event{before(3, findCoordinator{"c1", "cg"})}},
+	"membership": {Gate: true, events: []event{
+		before(4, findCoordinator{"c1", "g1"}),
+	}},
+	"share": {Gate: true, events: []event{
+		before(15, joinShareGroup{"c1", "gs", "m1", "s1"}),
+		before(48, joinShareGroup{"c1", "go", "m1", "odd"}),
+		before(63, joinShareGroup{"c1", "gm0", "m1", "modes"}),
+		before(63, joinShareGroup{"c1", "gm1", "m1", "modes"}),
+		before(75, joinShareGroup{"c1", "gb", "m1", "bytes"}),
+		before(86, joinShareGroup{"c1", "gt", "m1", "two"}),
+		during(96, 300*time.Millisecond, closeConn{"a1"}),
+		before(103, closeConn{"a1b"}),
+		before(103, closeConn{"a2"}),
+		before(107, joinShareGroup{"c1", "gw", "m1", "wake"}),
+	}},
+}
+
+// Names are the names of Scripts in order.
+func Names() []string { return slices.Sorted(maps.Keys(Scripts)) }
