@@ -28,11 +28,11 @@ const (
 	// Source: GroupCoordinatorConfig.CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS.
 	newMemberJoinTimeout = 5 * time.Minute
 
-	joinTimer = "join"
-	syncTimer = "sync"
+	classicJoinTimer = "join"
+	classicSyncTimer = "sync"
 )
 
-func heartbeatTimer(memberID string) string { return "heartbeat " + memberID }
+func classicSessionTimer(memberID string) string { return "heartbeat " + memberID }
 
 // classicGroup is a group of the classic protocol, or a "simple" one that only holds offsets.
 //
@@ -159,7 +159,7 @@ func (cg *classicGroup) add(m *classicMember, protocolType string) {
 
 // remove forgets a member or a pending id, its timer included, and answers what the member had parked.
 func (cg *classicGroup) remove(id string, e *Effects) {
-	cg.g.timers.cancel(cg.name, heartbeatTimer(id))
+	cg.g.timers.cancel(cg.name, classicSessionTimer(id))
 	delete(cg.pendingJoin, id)
 	m := cg.members[id]
 	if m == nil {
@@ -390,7 +390,7 @@ func (cg *classicGroup) beat(now time.Time, m *classicMember) {
 
 // beatFor gives a member or a pending id a time after which it is removed.
 func (cg *classicGroup) beatFor(now time.Time, id string, timeout time.Duration) {
-	cg.g.timers.schedule(cg.name, heartbeatTimer(id), now.Add(timeout), func(now time.Time, e *Effects) {
+	cg.g.timers.schedule(cg.name, classicSessionTimer(id), now.Add(timeout), func(now time.Time, e *Effects) {
 		m := cg.members[id]
 		if m != nil && m.beatSatisfied() {
 			return

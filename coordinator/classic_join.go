@@ -188,7 +188,7 @@ func (cg *classicGroup) replace(oldID, id string, e *Effects) *classicMember {
 		cg.completeJoin(m, joinError(m.join.version, errorcode.FencedInstanceID, oldID), e)
 	}
 	cg.completeSync(m, syncError(errorcode.FencedInstanceID), e)
-	cg.g.timers.cancel(cg.name, heartbeatTimer(oldID))
+	cg.g.timers.cancel(cg.name, classicSessionTimer(oldID))
 	delete(cg.members, oldID)
 	cg.members[id] = m
 	for i, o := range cg.order {
@@ -229,7 +229,7 @@ func (cg *classicGroup) prepare(now time.Time, e *Effects) {
 	if cg.current == classicCompleting {
 		cg.propagate(now, nil, errorcode.RebalanceInProgress, e)
 	}
-	cg.g.timers.cancel(cg.name, syncTimer)
+	cg.g.timers.cancel(cg.name, classicSyncTimer)
 	initial := cg.current == classicEmpty
 	cg.transition(now, classicPreparing)
 	switch {
@@ -240,7 +240,7 @@ func (cg *classicGroup) prepare(now time.Time, e *Effects) {
 	case cg.allJoined():
 		cg.completeGeneration(now, e)
 	default:
-		cg.g.timers.schedule(cg.name, joinTimer, now.Add(cg.rebalanceTimeout()), cg.completeGeneration)
+		cg.g.timers.schedule(cg.name, classicJoinTimer, now.Add(cg.rebalanceTimeout()), cg.completeGeneration)
 	}
 }
 
@@ -250,7 +250,7 @@ func (cg *classicGroup) delayInitial(now time.Time, delay, left time.Duration, e
 		cg.completeGeneration(now, e)
 		return
 	}
-	cg.g.timers.schedule(cg.name, joinTimer, now.Add(delay), func(now time.Time, e *Effects) {
+	cg.g.timers.schedule(cg.name, classicJoinTimer, now.Add(delay), func(now time.Time, e *Effects) {
 		if !cg.newMember || left == 0 {
 			cg.completeGeneration(now, e)
 			return
@@ -263,7 +263,7 @@ func (cg *classicGroup) delayInitial(now time.Time, delay, left time.Duration, e
 // completeGeneration ends the joining: dynamic members that did not rejoin are dropped, static ones are kept,
 // and all who wait get the new generation.
 func (cg *classicGroup) completeGeneration(now time.Time, e *Effects) {
-	cg.g.timers.cancel(cg.name, joinTimer)
+	cg.g.timers.cancel(cg.name, classicJoinTimer)
 	for _, m := range cg.ordered() {
 		if m.join == nil && m.instance == nil {
 			cg.remove(m.id, e)
@@ -272,7 +272,7 @@ func (cg *classicGroup) completeGeneration(now time.Time, e *Effects) {
 	if len(cg.members) > 0 && !cg.electJoined() {
 		// At least 1 ms on, so that a timeout of 0 does not keep Expire from ending.
 		at := now.Add(max(cg.rebalanceTimeout(), time.Millisecond))
-		cg.g.timers.schedule(cg.name, joinTimer, at, cg.completeGeneration)
+		cg.g.timers.schedule(cg.name, classicJoinTimer, at, cg.completeGeneration)
 		return
 	}
 	cg.nextGeneration(now)
@@ -289,7 +289,7 @@ func (cg *classicGroup) completeGeneration(now time.Time, e *Effects) {
 		m.isNew = false
 		cg.pendingSync[m.id] = true
 	}
-	cg.g.timers.schedule(cg.name, syncTimer, now.Add(cg.rebalanceTimeout()), cg.expireSync)
+	cg.g.timers.schedule(cg.name, classicSyncTimer, now.Add(cg.rebalanceTimeout()), cg.expireSync)
 }
 
 // electJoined keeps the leader if it joined, else takes the first member that did. It reports whether there is one.

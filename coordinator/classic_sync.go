@@ -66,7 +66,7 @@ func (cg *classicGroup) syncGroup(now time.Time, c Caller, req *kmsg.SyncGroupRe
 	m := cg.members[req.MemberID]
 	delete(cg.pendingSync, m.id)
 	if len(cg.pendingSync) == 0 {
-		cg.g.timers.cancel(cg.name, syncTimer)
+		cg.g.timers.cancel(cg.name, classicSyncTimer)
 	}
 	if cg.current == classicStable {
 		return cg.synced(m)
