@@ -1,0 +1,178 @@
+package broker
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+)
+
+// Metadata (3), v0 to v13.
+//
+// Behaviour:
+//   - No topics: all of them in v0, none in later versions; null: all of them. All never creates.
+//   - v10 and v11 take names only: an id or a null name makes every entry INVALID_REQUEST, without brokers. From v12 on an entry
+//     without name and id makes them UNKNOWN_SERVER_ERROR. If any entry has an id, names are ignored.
+//   - Known topics come before unknown ones; a topic named twice is answered once.
+//   - An unknown topic may be created (auto.create.topics.enable): with timing=kafka the answer still says
+//     UNKNOWN_TOPIC_OR_PARTITION and the next one has it, with timing=fast it is in the answer.
+//   - The controller is a broker of the list, as in KRaft.
+
+const metadataKey = 3
+
+func init() { handlers[metadataKey] = writing(locked((*Cluster).metadata)) }
+
+// Operations that exist on a topic and on the cluster, as bit fields of org.apache.kafka.common.acl.AclOperation.
+const (
+	topicOperations   int32 = 3576
+	clusterOperations int32 = 8096
+	noOperations      int32 = -1 << 31
+)
+
+func (c *Cluster) metadata(r *request, q *kmsg.MetadataRequest) kmsg.Response {
+	p := response[*kmsg.MetadataResponse](q)
+	if code := checkMetadata(q); code != errorcode.None {
+		for _, t := range q.Topics {
+			entry := kmsg.NewMetadataResponseTopic()
+			entry.Topic, entry.TopicID, entry.ErrorCode = t.Topic, t.TopicID, code
+			if entry.Topic == nil && q.Version < 12 {
+				entry.Topic = kmsg.StringPtr("")
+			}
+			p.Topics = append(p.Topics, entry)
+		}
+		p.ControllerID = -1
+		return p
+	}
+	for _, n := range c.nodes {
+		b := kmsg.NewMetadataResponseBroker()
+		b.NodeID, b.Host, b.Port = n.id, n.host, n.port
+		p.Brokers = append(p.Brokers, b)
+	}
+	p.ClusterID = kmsg.StringPtr(c.id)
+	p.ControllerID = c.nodes[0].id
+	p.Topics = c.metadataTopics(q)
+	if q.IncludeClusterAuthorizedOperations && q.Version >= 8 && q.Version <= 10 {
+		p.AuthorizedOperations = clusterOperations
+	}
+	return p
+}
+
+// checkMetadata is the error of a request that names topics in a way its version has not.
+func checkMetadata(q *kmsg.MetadataRequest) int16 {
+	if q.Version < 10 {
+		return errorcode.None
+	}
+	ids := slices.ContainsFunc(q.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.TopicID != [16]byte{} })
+	for _, t := range q.Topics {
+		switch {
+		case q.Version < 12 && (t.Topic == nil || t.TopicID != [16]byte{}):
+			return errorcode.InvalidRequest
+		case q.Version >= 12 && !ids && t.Topic == nil:
+			return errorcode.UnknownServerError
+		}
+	}
+	return errorcode.None
+}
+
+// metadataTopics are the entries for the topics that a request names.
+func (c *Cluster) metadataTopics(q *kmsg.MetadataRequest) []kmsg.MetadataResponseTopic {
+	if q.Topics == nil || q.Version == 0 && len(q.Topics) == 0 {
+		var all []kmsg.MetadataResponseTopic
+		for _, t := range c.sortedTopics() {
+			all = append(all, c.metadataTopic(q, t))
+		}
+		return all
+	}
+	if slices.ContainsFunc(q.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.TopicID != [16]byte{} }) {
+		return c.metadataByID(q)
+	}
+	var known, unknown []kmsg.MetadataResponseTopic
+	seen := map[string]bool{}
+	for _, asked := range q.Topics {
+		name := *asked.Topic
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		t := c.topics[name]
+		if t == nil {
+			var code int16
+			if t, code = c.autoCreate(name, q); t == nil {
+				entry := kmsg.NewMetadataResponseTopic()
+				entry.Topic, entry.ErrorCode, entry.IsInternal = kmsg.StringPtr(name), code, isInternal(name)
+				if q.IncludeTopicAuthorizedOperations {
+					entry.AuthorizedOperations = topicOperations
+				}
+				unknown = append(unknown, entry)
+				continue
+			}
+		}
+		known = append(known, c.metadataTopic(q, t))
+	}
+	return append(known, unknown...)
+}
+
+// metadataByID are the entries for topics that are asked for by id.
+func (c *Cluster) metadataByID(q *kmsg.MetadataRequest) []kmsg.MetadataResponseTopic {
+	var known, unknown []kmsg.MetadataResponseTopic
+	seen := map[[16]byte]bool{}
+	for _, asked := range q.Topics {
+		if asked.TopicID == [16]byte{} || seen[asked.TopicID] {
+			continue
+		}
+		seen[asked.TopicID] = true
+		if t := c.topicsByID[asked.TopicID]; t != nil {
+			known = append(known, c.metadataTopic(q, t))
+			continue
+		}
+		entry := kmsg.NewMetadataResponseTopic()
+		entry.TopicID, entry.ErrorCode = asked.TopicID, errorcode.UnknownTopicID
+		unknown = append(unknown, entry)
+	}
+	return append(known, unknown...)
+}
+
+// metadataTopic is the entry for a topic that exists.
+func (c *Cluster) metadataTopic(q *kmsg.MetadataRequest, t *topic) kmsg.MetadataResponseTopic {
+	entry := kmsg.NewMetadataResponseTopic()
+	entry.Topic, entry.TopicID, entry.IsInternal = kmsg.StringPtr(t.name), t.id, isInternal(t.name)
+	if q.IncludeTopicAuthorizedOperations {
+		entry.AuthorizedOperations = topicOperations
+	}
+	entry.Partitions = make([]kmsg.MetadataResponseTopicPartition, 0, len(t.partitions))
+	for _, p := range t.partitions {
+		e := kmsg.NewMetadataResponseTopicPartition()
+		e.Partition, e.Leader, e.LeaderEpoch, e.Replicas, e.ISR = p.index, p.leader, p.leaderEpoch, p.replicas, p.replicas
+		entry.Partitions = append(entry.Partitions, e)
+	}
+	return entry
+}
+
+// autoCreate creates a topic that a request asks for and that does not exist, where that is allowed. It returns the topic if the answer
+// may name it already, else the code that stands in its place.
+func (c *Cluster) autoCreate(name string, q *kmsg.MetadataRequest) (*topic, int16) {
+	if invalidTopicName(name) != "" {
+		return nil, errorcode.InvalidTopicException
+	}
+	allowed := q.AllowAutoTopicCreation || q.Version < 4
+	if !allowed || !c.brokerBool("auto.create.topics.enable") || c.collidingTopic(name) != "" {
+		return nil, errorcode.UnknownTopicOrPartition
+	}
+	var t *topic
+	var err error
+	if isInternal(name) {
+		t, err = c.internalTopic(name)
+	} else {
+		assignment := c.place(int(c.brokerInt("num.partitions")), c.defaultReplicationFactor())
+		t, err = c.addTopic(name, randomID(), assignment)
+	}
+	if err != nil {
+		c.log.Error("a topic could not be created", "topic", name, "error", err)
+		return nil, errorcode.UnknownServerError
+	}
+	if c.timing == TimingKafka {
+		return nil, errorcode.UnknownTopicOrPartition
+	}
+	return t, errorcode.None
+}

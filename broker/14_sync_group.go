@@ -1,0 +1,18 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/coordinator"
+)
+
+// SyncGroup (14), v0 to v5.
+//
+// Behaviour: package coordinator.
+//   - Parked until the leader has sent the assignment.
+
+const syncGroupKey = 14
+
+func init() {
+	handlers[syncGroupKey] = toGroup(func(q *kmsg.SyncGroupRequest) string { return q.Group }, (*coordinator.Groups).SyncGroup)
+}

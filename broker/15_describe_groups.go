@@ -1,0 +1,50 @@
+package broker
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/coordinator"
+	"kshare/protocol/errorcode"
+)
+
+// DescribeGroups (15), v0 to v6.
+//
+// Behaviour: package coordinator.
+//   - An unknown group, and one of another type, is Dead: without error up to v5, with GROUP_ID_NOT_FOUND from v6 on.
+//   - Groups of another node are NOT_COORDINATOR.
+
+const describeGroupsKey = 15
+
+func init() { handlers[describeGroupsKey] = locked((*Cluster).describeGroups) }
+
+func (c *Cluster) describeGroups(r *request, q *kmsg.DescribeGroupsRequest) kmsg.Response {
+	here, elsewhere := c.splitGroups(r.node, q.Groups)
+	q.Groups = here
+	p := c.groups.coordinator.DescribeGroups(c.caller(r), q)
+	for _, group := range elsewhere {
+		entry := kmsg.NewDescribeGroupsResponseGroup()
+		entry.Group, entry.ErrorCode = group, errorcode.NotCoordinator
+		p.Groups = append(p.Groups, entry)
+	}
+	return p
+}
+
+// splitGroups divides groups into those that a node coordinates and the others.
+func (c *Cluster) splitGroups(n *node, groups []string) (here, elsewhere []string) {
+	here = make([]string, 0, len(groups))
+	for _, group := range slices.Clone(groups) {
+		if c.coordinates(n, group) {
+			here = append(here, group)
+		} else {
+			elsewhere = append(elsewhere, group)
+		}
+	}
+	return here, elsewhere
+}
+
+// caller is who sent a request, as the group coordinator wants to know it.
+func (c *Cluster) caller(r *request) coordinator.Caller {
+	return coordinator.Caller{ClientID: r.header.ClientID, ClientHost: r.conn.clientHost(), Version: r.header.Version, Token: r}
+}

@@ -1,0 +1,69 @@
+package broker
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+)
+
+// DeleteRecords (21), v0 to v2.
+//
+// Behaviour:
+//   - Offset -1 is the high watermark; above it or below -1 is OFFSET_OUT_OF_RANGE. Below the current start nothing changes and nothing is wrong.
+//   - A topic that is only compacted is POLICY_VIOLATION, an internal one INVALID_TOPIC_EXCEPTION.
+//   - The answer's LowWatermark is the log start. The start may lie inside a batch. Nobody who waits is woken.
+
+const deleteRecordsKey = 21
+
+func init() { handlers[deleteRecordsKey] = writing(locked((*Cluster).deleteRecords)) }
+
+func (c *Cluster) deleteRecords(r *request, q *kmsg.DeleteRecordsRequest) kmsg.Response {
+	p := response[*kmsg.DeleteRecordsResponse](q)
+	for _, t := range q.Topics {
+		entry := kmsg.NewDeleteRecordsResponseTopic()
+		entry.Topic = t.Topic
+		for i, dp := range t.Partitions {
+			if slices.ContainsFunc(t.Partitions[i+1:], func(o kmsg.DeleteRecordsRequestTopicPartition) bool { return o.Partition == dp.Partition }) {
+				continue // the last entry for a partition counts
+			}
+			pe := kmsg.NewDeleteRecordsResponseTopicPartition()
+			pe.Partition = dp.Partition
+			pe.LowWatermark, pe.ErrorCode = c.deletePartitionRecords(r.node, t.Topic, dp)
+			entry.Partitions = append(entry.Partitions, pe)
+		}
+		p.Topics = append(p.Topics, entry)
+	}
+	return p
+}
+
+func (c *Cluster) deletePartitionRecords(n *node, name string, dp kmsg.DeleteRecordsRequestTopicPartition) (lowWatermark int64, code int16) {
+	t := c.topics[name]
+	if t == nil || t.partition(dp.Partition) == nil {
+		return -1, errorcode.UnknownTopicOrPartition
+	}
+	p := t.partition(dp.Partition)
+	switch {
+	case isInternal(name):
+		return -1, errorcode.InvalidTopicException
+	case p.leader != n.id:
+		return -1, errorcode.NotLeaderOrFollower
+	case !t.config.deletes:
+		return -1, errorcode.PolicyViolation
+	}
+	offset := dp.Offset
+	if offset == -1 {
+		offset = p.highWatermark()
+	}
+	if offset < 0 || offset > p.highWatermark() {
+		return -1, errorcode.OffsetOutOfRange
+	}
+	if offset > p.log.StartOffset() {
+		if err := p.log.SetStartOffset(offset); err != nil {
+			c.log.Error("the log start could not be moved", "partition", p, "error", err)
+			return -1, errorcode.KafkaStorageError
+		}
+	}
+	return p.log.StartOffset(), errorcode.None
+}

@@ -1,0 +1,47 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+)
+
+// DescribeCluster (60), v0 to v2.
+//
+// Behaviour:
+//   - EndpointType 1 is the brokers. A broker's listener answers 2, the controllers, with MISMATCHED_ENDPOINT_TYPE, any other with
+//     UNSUPPORTED_ENDPOINT_TYPE; in v0, which has no such field, nothing of this can be asked.
+//   - No node is ever fenced.
+
+const describeClusterKey = 60
+
+func init() { handlers[describeClusterKey] = locked((*Cluster).describeCluster) }
+
+const (
+	brokersEndpoint     = 1
+	controllersEndpoint = 2
+)
+
+func (c *Cluster) describeCluster(_ *request, q *kmsg.DescribeClusterRequest) kmsg.Response {
+	p := response[*kmsg.DescribeClusterResponse](q)
+	if q.EndpointType != brokersEndpoint {
+		p.ErrorCode = errorcode.UnsupportedEndpointType
+		p.ErrorMessage = kmsg.StringPtr("Unsupported endpoint type " + itoa(int(q.EndpointType)))
+		if q.EndpointType == controllersEndpoint {
+			p.ErrorCode = errorcode.MismatchedEndpointType
+			p.ErrorMessage = kmsg.StringPtr("The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER")
+		}
+		return p
+	}
+	p.ClusterID = c.id
+	p.ControllerID = c.nodes[0].id
+	for _, n := range c.nodes {
+		b := kmsg.NewDescribeClusterResponseBroker()
+		b.NodeID, b.Host, b.Port = n.id, n.host, n.port
+		p.Brokers = append(p.Brokers, b)
+	}
+	if q.IncludeClusterAuthorizedOperations {
+		p.ClusterAuthorizedOperations = clusterOperations
+	}
+	return p
+}

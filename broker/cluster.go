@@ -1,0 +1,257 @@
+// Package broker is the shell around the pure packages: it listens, reads requests, calls what decides, stores
+// what must be stored and answers. There is one file per API key.
+//
+// All nodes of a cluster live in one process and share one state, which one lock guards. The lock is held for a
+// change of state and never while a client is read from or written to.
+package broker
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"kshare/clock"
+	"kshare/config"
+	"kshare/storage"
+)
+
+// Cluster is N nodes and what they share.
+type Cluster struct {
+	clock    clock.Clock
+	timing   Timing
+	store    storage.Store
+	log      *slog.Logger
+	static   *config.Static
+	maxFrame int // socket.request.max.bytes
+
+	nodes      []*node // in the order of their ids; fixed after New
+	goroutines sync.WaitGroup
+
+	connectionsMu sync.Mutex // guards the nodes' sets of connections; may be taken while mu is held, not the reverse
+
+	mu         sync.Mutex // guards everything below and all that hangs on it
+	closed     bool
+	id         string // cluster id: 16 random bytes in URL-safe base64
+	features   features
+	config     *config.State
+	topics     map[string]*topic
+	topicsByID map[[16]byte]*topic
+	placement  int // how many partitions have been placed, so that leaders go round
+	// nextProducerID is the next id to hand out; ids below producerIDsReserved are recorded as used, so that a
+	// restart never hands one out twice: nextProducerID <= producerIDsReserved.
+	nextProducerID, producerIDsReserved int64
+	fetchSessions                       fetchSessions
+	groups                              *groups
+	share                               *share
+}
+
+// New starts a cluster: it loads what the store holds, makes the topics asked for and begins to accept connections.
+// The caller keeps the store if New fails; otherwise Close closes it.
+func New(o Options) (*Cluster, error) {
+	c := &Cluster{
+		clock:      o.Clock,
+		timing:     o.Timing,
+		store:      o.Store,
+		log:        o.Log,
+		static:     o.Config,
+		maxFrame:   int(o.Config.Values().Int("socket.request.max.bytes")),
+		topics:     map[string]*topic{},
+		topicsByID: map[[16]byte]*topic{},
+	}
+	for i := range o.Nodes {
+		n := &node{cluster: c, id: o.FirstNodeID + int32(i), connections: map[*connection]struct{}{}}
+		if err := n.listen(&o); err != nil {
+			c.stopNodes()
+			return nil, err
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	if err := c.load(&o); err != nil {
+		c.stopNodes()
+		return nil, err
+	}
+	for _, n := range c.nodes {
+		c.goroutines.Add(1)
+		go n.accept()
+	}
+	return c, nil
+}
+
+// load brings the state back that the store holds, or makes a new cluster's.
+func (c *Cluster) load(o *Options) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.loadIdentity(); err != nil {
+		return err
+	}
+	if err := c.loadFeatures(o.Features); err != nil {
+		return err
+	}
+	if err := c.loadConfigs(o.Config); err != nil {
+		return err
+	}
+	if err := c.loadTopics(); err != nil {
+		return err
+	}
+	c.fetchSessions = newFetchSessions(int(c.brokerInt("max.incremental.fetch.session.cache.slots")))
+	c.groups = newGroups(c)
+	c.share = newShare(c)
+	if err := c.loadCoordinators(); err != nil {
+		return err
+	}
+	for _, t := range o.Topics {
+		if c.topics[t.Name] == nil {
+			if err := c.createAtStart(t); err != nil {
+				return err
+			}
+		}
+	}
+	if commit := c.store.Commit(); commit != nil {
+		return commit.Wait()
+	}
+	return nil
+}
+
+// stopNodes closes listeners and connections.
+func (c *Cluster) stopNodes() {
+	for _, n := range c.nodes {
+		if n.listener != nil {
+			n.stop()
+		}
+	}
+}
+
+// Close stops the cluster: listeners and connections are closed, requests that wait end without an answer, and the
+// store is closed once every goroutine has ended.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	c.mu.Unlock()
+	c.stopNodes()
+	c.goroutines.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.groups.timer != nil {
+		c.groups.timer.Stop()
+	}
+	return c.store.Close()
+}
+
+// Addrs returns the advertised host:port of every node, in the order of node ids.
+func (c *Cluster) Addrs() []string {
+	addrs := make([]string, len(c.nodes))
+	for i, n := range c.nodes {
+		addrs[i] = fmt.Sprintf("%s:%d", n.host, n.port)
+	}
+	return addrs
+}
+
+// ID returns the cluster id.
+func (c *Cluster) ID() string { return c.id }
+
+// after calls f under the lock once d has passed, unless the cluster has been closed by then.
+func (c *Cluster) after(d time.Duration, f func()) clock.Timer {
+	return c.clock.AfterFunc(d, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.closed {
+			f()
+		}
+	})
+}
+
+// now is the current time in ms since 1970, as records carry it.
+func (c *Cluster) now() int64 { return c.clock.Now().UnixMilli() }
+
+// node returns the node with the id, nil where there is none.
+func (c *Cluster) node(id int32) *node {
+	if i := int(id - c.nodes[0].id); i >= 0 && i < len(c.nodes) {
+		return c.nodes[i]
+	}
+	return nil
+}
+
+// identity is what a cluster is known by, as stored.
+type identity struct {
+	ClusterID           string
+	ProducerIDsReserved int64
+}
+
+const identityKey = "cluster"
+
+// loadIdentity reads the identity of a cluster, or makes one up.
+func (c *Cluster) loadIdentity() error {
+	var id identity
+	if err := c.loadJSON(identityKey, &id); err != nil {
+		return err
+	}
+	if id.ClusterID == "" {
+		raw := randomID()
+		id.ClusterID = base64.RawURLEncoding.EncodeToString(raw[:])
+	}
+	c.id = id.ClusterID
+	c.nextProducerID, c.producerIDsReserved = id.ProducerIDsReserved, id.ProducerIDsReserved
+	return c.storeIdentity()
+}
+
+func (c *Cluster) storeIdentity() error {
+	return c.storeJSON(identityKey, identity{ClusterID: c.id, ProducerIDsReserved: c.producerIDsReserved})
+}
+
+// loadJSON reads the value of a metadata key into v, which keeps its value where there is none.
+func (c *Cluster) loadJSON(key string, v any) error {
+	return c.store.Metadata(key, func(k string, value []byte) error {
+		if k != key {
+			return nil
+		}
+		if err := json.Unmarshal(value, v); err != nil {
+			return fmt.Errorf("stored metadata %q cannot be read: %w", key, err)
+		}
+		return nil
+	})
+}
+
+// eachStored calls f for each value whose key begins with the prefix, in the order of keys.
+func eachStored[V any](c *Cluster, prefix string, f func(V) error) error {
+	return c.store.Metadata(prefix, func(key string, value []byte) error {
+		var v V
+		if err := json.Unmarshal(value, &v); err != nil {
+			return fmt.Errorf("stored metadata %q cannot be read: %w", key, err)
+		}
+		return f(v)
+	})
+}
+
+func (c *Cluster) storeJSON(key string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("metadata %q: %w", key, err)
+	}
+	return c.store.PutMetadata(key, b)
+}
+
+// randomID makes an id as Kafka's Uuid.randomUuid does: never one whose text begins with a dash, so that it can
+// be an argument of a command.
+func randomID() [16]byte {
+	var id [16]byte
+	for {
+		if _, err := rand.Read(id[:]); err != nil {
+			panic(err) // crypto/rand.Read never fails
+		}
+		if id[0]>>2 != 62 {
+			return id
+		}
+	}
+}
+
+// errClosed is what a request gets that finds the cluster closed.
+var errClosed = errors.New("the broker is shutting down")

@@ -1,0 +1,235 @@
+package broker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"kshare/protocol"
+)
+
+const (
+	// firstReadBuffer is what a connection holds that has not yet sent a larger frame, so that thousands of idle ones are cheap.
+	firstReadBuffer = 4 << 10
+	// keptBuffer bounds the buffers that a connection keeps from one request to the next.
+	keptBuffer = 64 << 10
+	// trustedFrame is the largest frame whose memory is taken as soon as its length is known. A longer one gets
+	// memory as its bytes arrive, so that a length alone costs nothing.
+	trustedFrame = 1 << 20
+)
+
+// connection is one client connection. Its goroutine reads a request, handles it and writes the answer before
+// it reads the next one, so answers leave in the order of the requests and no request overtakes another.
+type connection struct {
+	node   *node
+	net    net.Conn
+	reader frameReader
+	out    []byte // the answer being built; kept between requests
+
+	closeOnce sync.Once
+	gone      chan struct{} // closed with the connection
+}
+
+func newConnection(n *node, c net.Conn) *connection {
+	return &connection{
+		node:   n,
+		net:    c,
+		reader: frameReader{src: c, max: n.cluster.maxFrame},
+		gone:   make(chan struct{}),
+	}
+}
+
+// close ends the connection; the goroutine that serves it ends soon after. It may be called from anywhere.
+func (c *connection) close() {
+	c.closeOnce.Do(func() {
+		close(c.gone)
+		c.net.Close()
+	})
+}
+
+// clientHost is the client's address as groups describe it.
+func (c *connection) clientHost() string {
+	host, _, err := net.SplitHostPort(c.net.RemoteAddr().String())
+	if err != nil {
+		return "/127.0.0.1" // an in-memory connection has no address
+	}
+	return "/" + host
+}
+
+// serve answers requests until the connection ends.
+func (c *connection) serve() {
+	defer c.node.cluster.disconnected(c)
+	defer c.close()
+	for {
+		frame, err := c.reader.next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+				c.node.cluster.log.Debug("connection ended", "client", c.net.RemoteAddr(), "error", err)
+			}
+			return
+		}
+		if err := c.answer(frame); err != nil {
+			select {
+			case <-c.gone: // the broker closed it; what failed is a consequence
+			default:
+				c.node.cluster.log.Warn("connection closed", "client", c.net.RemoteAddr(), "error", err)
+			}
+			return
+		}
+	}
+}
+
+// answer handles one frame and writes what it is answered with. An error ends the connection.
+func (c *connection) answer(frame []byte) error {
+	r, err := c.parse(frame)
+	if err != nil {
+		return err
+	}
+	a, err := r.run()
+	if err != nil || a == nil {
+		return err
+	}
+	return c.write(r, a)
+}
+
+// write sends an answer: length, header, body.
+func (c *connection) write(r *request, a answer) error {
+	b := append(c.out[:0], 0, 0, 0, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(r.header.CorrelationID))
+	if r.flexible && r.header.Key != apiVersionsKey {
+		b = append(b, 0) // no tagged fields in the header; an ApiVersions answer never has the section (KIP-511)
+	}
+	var err error
+	if s, ok := a.(splicedAnswer); ok {
+		err = c.writeSpliced(b, s)
+	} else {
+		b = a.AppendTo(b)
+		binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+		_, err = c.net.Write(b)
+		c.keep(b)
+	}
+	if err != nil {
+		return fmt.Errorf("answering %s v%d: %w", r.api.Name, r.header.Version, err)
+	}
+	return nil
+}
+
+// writeSpliced sends an answer whose record bytes stay where they are in the log.
+func (c *connection) writeSpliced(b []byte, a splicedAnswer) error {
+	b, splices := a.AppendSpliced(b)
+	total := len(b)
+	for _, s := range splices {
+		total += len(s.Bytes)
+	}
+	binary.BigEndian.PutUint32(b, uint32(total-4))
+	parts := make(net.Buffers, 0, 2*len(splices)+1)
+	from := 0
+	for _, s := range splices {
+		if s.At > from {
+			parts = append(parts, b[from:s.At])
+			from = s.At
+		}
+		parts = append(parts, s.Bytes)
+	}
+	if from < len(b) {
+		parts = append(parts, b[from:])
+	}
+	_, err := parts.WriteTo(c.net)
+	c.keep(b)
+	return err
+}
+
+// keep keeps the buffer of an answer for the next one unless it has grown beyond what a connection may hold.
+func (c *connection) keep(b []byte) {
+	if cap(b) <= keptBuffer {
+		c.out = b
+	} else {
+		c.out = nil
+	}
+}
+
+// frameReader cuts a stream into frames.
+type frameReader struct {
+	src  io.Reader
+	max  int // largest length of a frame, inclusive
+	buf  []byte
+	r, w int // buf[r:w] is read and not yet used
+}
+
+// next returns the next frame without its length. The bytes are valid until the next call, except that a frame
+// of more than keptBuffer bytes is the caller's to keep. io.EOF means that the stream ended between two frames.
+func (f *frameReader) next() ([]byte, error) {
+	if err := f.fill(4); err != nil {
+		return nil, err
+	}
+	size := int(int32(binary.BigEndian.Uint32(f.buf[f.r:])))
+	if size < 0 || size > f.max {
+		return nil, fmt.Errorf("%w: a frame of %d bytes, socket.request.max.bytes is %d", protocol.ErrMalformed, size, f.max)
+	}
+	f.r += 4
+	if size > keptBuffer {
+		return f.large(size)
+	}
+	if err := f.fill(size); err != nil {
+		return nil, unexpected(err)
+	}
+	frame := f.buf[f.r : f.r+size : f.r+size]
+	f.r += size
+	return frame, nil
+}
+
+// fill reads until n bytes are in the buffer, n <= keptBuffer.
+func (f *frameReader) fill(n int) error {
+	if f.w-f.r >= n {
+		return nil
+	}
+	if f.r > 0 {
+		f.w = copy(f.buf, f.buf[f.r:f.w])
+		f.r = 0
+	}
+	if len(f.buf) < n {
+		grown := make([]byte, min(keptBuffer, max(firstReadBuffer, 2*n)))
+		copy(grown, f.buf[:f.w])
+		f.buf = grown
+	}
+	for f.w < n {
+		m, err := f.src.Read(f.buf[f.w:])
+		f.w += m
+		if err != nil && f.w < n {
+			if f.w > 0 {
+				return unexpected(err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// large reads a frame that does not fit the kept buffer into memory of its own.
+func (f *frameReader) large(size int) ([]byte, error) {
+	frame := make([]byte, min(size, trustedFrame))
+	n := copy(frame, f.buf[f.r:f.w])
+	f.r += n
+	for {
+		if _, err := io.ReadFull(f.src, frame[n:]); err != nil {
+			return nil, unexpected(err)
+		}
+		n = len(frame)
+		if n == size {
+			return frame, nil
+		}
+		grown := make([]byte, min(size, 2*n))
+		copy(grown, frame)
+		frame = grown
+	}
+}
+
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,73 @@
+package broker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// feature is a feature of Kafka 4.4 with the levels that a broker supports, both inclusive, and the one that a new cluster finalises.
+type feature struct {
+	name          string
+	min, max, def int16
+}
+
+// supportedFeatures are the features of a 4.4.0 broker (server-common/.../server/common/Feature.java; ApiVersions of a running 4.4.0).
+var supportedFeatures = []feature{
+	{"eligible.leader.replicas.version", 0, 1, 1},
+	{"group.version", 0, 1, 1},
+	{"kraft.version", 0, 1, 0},
+	{"metadata.version", 7, 33, 33},
+	{"share.version", 0, 2, 2},
+	{"streams.version", 0, 1, 1},
+	{"transaction.version", 0, 2, 2},
+}
+
+// features are the finalised levels of a cluster.
+type features struct {
+	Levels map[string]int16
+	// Epoch rises with every change. It is never 0: clients look at features only where the epoch is higher than one they know.
+	Epoch int64
+}
+
+const featuresKey = "features"
+
+// firstFeaturesEpoch is the epoch of a new cluster, a small number above 0 as a freshly formatted node has.
+const firstFeaturesEpoch = 16
+
+// loadFeatures reads the finalised levels, or finalises those of a new cluster.
+func (c *Cluster) loadFeatures(asked map[string]int16) error {
+	if err := c.loadJSON(featuresKey, &c.features); err != nil {
+		return err
+	}
+	if c.features.Levels != nil {
+		return nil
+	}
+	c.features = features{Levels: map[string]int16{}, Epoch: firstFeaturesEpoch}
+	for _, f := range supportedFeatures {
+		c.features.Levels[f.name] = f.def
+	}
+	for name, level := range asked {
+		if err := CheckFeature(name, level); err != nil {
+			return err
+		}
+		c.features.Levels[name] = level
+	}
+	return c.storeJSON(featuresKey, &c.features)
+}
+
+// CheckFeature tells whether a new cluster can finalise the feature at the level.
+func CheckFeature(name string, level int16) error {
+	i := slices.IndexFunc(supportedFeatures, func(f feature) bool { return f.name == name })
+	if i < 0 {
+		names := make([]string, len(supportedFeatures))
+		for i, f := range supportedFeatures {
+			names[i] = f.name
+		}
+		return fmt.Errorf("feature %q is unknown; Kafka 4.4 has %s", name, strings.Join(names, ", "))
+	}
+	if f := supportedFeatures[i]; level < f.min || level > f.max {
+		return fmt.Errorf("feature %s cannot be finalised at level %d, the levels are %d to %d", name, level, f.min, f.max)
+	}
+	return nil
+}

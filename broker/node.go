@@ -1,0 +1,82 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"net"
+)
+
+// node is one broker of the cluster: an id, a listener and the connections that came in on it.
+type node struct {
+	cluster  *Cluster
+	id       int32
+	host     string // as advertised to clients
+	port     int32
+	listener net.Listener
+
+	connections map[*connection]struct{} // guarded by the cluster's connectionsMu
+}
+
+// listen opens the node's listener and finds the address that clients are told.
+func (n *node) listen(o *Options) error {
+	l, err := o.Listen(n.id)
+	if err != nil {
+		return fmt.Errorf("node %d: %w", n.id, err)
+	}
+	n.listener = l
+	if n.host, n.port, err = o.Advertise(n.id, l.Addr()); err != nil {
+		l.Close()
+		return fmt.Errorf("node %d: %w", n.id, err)
+	}
+	return nil
+}
+
+// accept serves connections until the listener is closed.
+func (n *node) accept() {
+	defer n.cluster.goroutines.Done()
+	for {
+		c, err := n.listener.Accept()
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				n.cluster.log.Error("the listener failed, the node accepts no more connections", "node", n.id, "error", err)
+			}
+			return
+		}
+		n.serve(c)
+	}
+}
+
+// serve starts a goroutine that answers the connection's requests.
+func (n *node) serve(nc net.Conn) {
+	c := newConnection(n, nc)
+	n.cluster.connectionsMu.Lock()
+	defer n.cluster.connectionsMu.Unlock()
+	if n.connections == nil {
+		nc.Close()
+		return
+	}
+	n.connections[c] = struct{}{}
+	n.cluster.goroutines.Go(c.serve)
+}
+
+// stop closes the listener and every connection.
+func (n *node) stop() {
+	n.listener.Close()
+	n.cluster.connectionsMu.Lock()
+	open := n.connections
+	n.connections = nil
+	n.cluster.connectionsMu.Unlock()
+	for c := range open {
+		c.close()
+	}
+}
+
+// disconnected forgets a connection that has ended and what was bound to it.
+func (c *Cluster) disconnected(conn *connection) {
+	c.connectionsMu.Lock()
+	delete(conn.node.connections, conn)
+	c.connectionsMu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shareConnectionClosed(conn)
+}

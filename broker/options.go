@@ -1,0 +1,49 @@
+package broker
+
+import (
+	"context"
+	"log/slog"
+	"net"
+
+	"kshare/clock"
+	"kshare/config"
+	"kshare/storage"
+)
+
+// Timing says how long the broker makes its clients wait where nothing but patience is at stake.
+type Timing int
+
+const (
+	// TimingFast shortens waits that carry no meaning: share groups assign at once instead of after their assignment
+	// interval, and a record that becomes available wakes a waiting ShareFetch whatever made it available. It adds no error and no
+	// state that Kafka could not show.
+	TimingFast Timing = iota
+	// TimingKafka waits exactly as Apache Kafka 4.4.0 does.
+	TimingKafka
+)
+
+// Options is what a cluster is started with. Package kshare fills it in.
+type Options struct {
+	Nodes       int   // number of nodes, at least 1
+	FirstNodeID int32 // id of the first node; the others follow
+	// Listen makes the listener of a node.
+	Listen func(nodeID int32) (net.Listener, error)
+	// Advertise returns the host and port that Metadata names for a node that listens on addr.
+	Advertise func(nodeID int32, addr net.Addr) (host string, port int32, err error)
+	Clock     clock.Clock
+	Timing    Timing
+	Store     storage.Store
+	Config    *config.Static   // the brokers' configuration file, so to speak
+	Features  map[string]int16 // finalised feature levels at first start; a missing one has its default
+	Topics    []TopicSpec      // made at start where they do not exist
+	Log       *slog.Logger
+}
+
+// TopicSpec is a topic to be made at start.
+type TopicSpec struct {
+	Name       string
+	Partitions int32 // -1 for the broker's num.partitions
+}
+
+// Dialer connects to a node of a cluster.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -1,0 +1,190 @@
+package broker
+
+import (
+	"fmt"
+	"slices"
+
+	"kshare/logvalidator"
+	"kshare/protocol"
+	"kshare/storage"
+)
+
+// partition is one partition of a topic: its log, who leads it and who waits for it.
+//
+// The high watermark is the log's end: the nodes of a cluster share the log, so a record is on every replica as soon as it is appended.
+type partition struct {
+	cluster     *Cluster
+	topic       *topic
+	index       int32
+	replicas    []int32
+	leader      int32 // always one of replicas, and a running node
+	leaderEpoch int32
+	epochs      leaderEpochs
+	log         storage.Log
+	producers   *logvalidator.ProducerState
+	gone        bool // the topic was deleted
+
+	fetchWaiters waiters[*fetchWaiter]
+	shareGroups  map[string]*sharePartition // by group id
+}
+
+func (p *partition) storageID() storage.PartitionID {
+	return storage.PartitionID{Topic: p.topic.id, Partition: p.index}
+}
+
+func (p *partition) String() string { return fmt.Sprintf("%s-%d", p.topic.name, p.index) }
+
+// open opens the partition's log.
+func (p *partition) open() error {
+	log, err := p.cluster.store.OpenLog(p.storageID(), isInternal(p.topic.name))
+	if err != nil {
+		return fmt.Errorf("partition %s: %w", p, err)
+	}
+	p.log = log
+	p.producers = logvalidator.NewProducerState()
+	return nil
+}
+
+// replay brings back what the broker knows from the log's batches: the state of its producers.
+func (p *partition) replay() error {
+	return p.eachBatch(p.log.StartOffset(), func(h *protocol.BatchHeader, batch []byte) error {
+		p.note(h, batch)
+		return nil
+	})
+}
+
+// eachBatch calls f for each batch of the log from an offset on.
+func (p *partition) eachBatch(offset int64, f func(*protocol.BatchHeader, []byte) error) error {
+	const chunk = 1 << 20
+	for offset < p.log.EndOffset() {
+		read, err := p.log.Read(offset, p.log.EndOffset(), chunk, true)
+		if err != nil {
+			return fmt.Errorf("partition %s: %w", p, err)
+		}
+		if len(read) == 0 {
+			return nil
+		}
+		err = eachBatch(read, func(h *protocol.BatchHeader, batch []byte) error {
+			offset = h.LastOffset() + 1
+			return f(h, batch)
+		})
+		if err != nil {
+			return fmt.Errorf("partition %s before offset %d: %w", p, offset, err)
+		}
+	}
+	return nil
+}
+
+// eachBatch calls f for each batch of the slices that a log returned.
+func eachBatch(slices [][]byte, f func(*protocol.BatchHeader, []byte) error) error {
+	for _, s := range slices {
+		for len(s) > 0 {
+			h, err := protocol.ParseBatchHeader(s)
+			if err != nil {
+				return err
+			}
+			if h.Size() < protocol.BatchHeaderSize || h.Size() > len(s) {
+				return fmt.Errorf("%w: batch of %d bytes, %d left", protocol.ErrShortBatch, h.Size(), len(s))
+			}
+			if err := f(&h, s[:h.Size()]); err != nil {
+				return err
+			}
+			s = s[h.Size():]
+		}
+	}
+	return nil
+}
+
+// highWatermark is the offset below which records are committed.
+func (p *partition) highWatermark() int64 { return p.log.EndOffset() }
+
+// lastStableOffset is the offset below which every transaction has ended.
+func (p *partition) lastStableOffset() int64 {
+	if first, ok := p.producers.FirstUnstableOffset(); ok {
+		return min(first, p.highWatermark())
+	}
+	return p.highWatermark()
+}
+
+// append gives a batch the next offsets, appends it and wakes who waits for it. The batch belongs to the log afterwards.
+func (p *partition) append(h *protocol.BatchHeader, batch []byte) (baseOffset int64, err error) {
+	h.BaseOffset, h.PartitionLeaderEpoch = p.log.EndOffset(), p.leaderEpoch
+	protocol.SetBatchOffset(batch, h.BaseOffset, h.PartitionLeaderEpoch)
+	if err := p.log.Append(h, batch); err != nil {
+		return -1, fmt.Errorf("appending to %s: %w", p, err)
+	}
+	p.note(h, batch)
+	p.wakeFetches(int64(len(batch)))
+	p.wakeShareFetches()
+	return h.BaseOffset, nil
+}
+
+// note takes in what a batch of the log tells of producers and transactions.
+func (p *partition) note(h *protocol.BatchHeader, batch []byte) {
+	controlType, coordinatorEpoch := int16(-1), int32(-1)
+	if h.IsControl() {
+		if t, e, ok := protocol.ParseEndTxnMarker(h, batch); ok {
+			controlType, coordinatorEpoch = t, e
+		}
+	}
+	p.producers.Replay(h, controlType, coordinatorEpoch)
+}
+
+// abortedTransactions are the aborted transactions that a reader of what was read from offset on must know: those whose marker is not below
+// offset and whose first record lies before the end of the read.
+func (p *partition) abortedTransactions(offset int64, records [][]byte) []abortedTransaction {
+	end := offset
+	for _, s := range records {
+		_ = eachBatch([][]byte{s}, func(h *protocol.BatchHeader, _ []byte) error {
+			end = h.LastOffset() + 1
+			return nil
+		})
+	}
+	aborted := []abortedTransaction{}
+	for _, t := range p.producers.Aborted(offset, end) {
+		aborted = append(aborted, abortedTransaction{t.ProducerID, t.FirstOffset})
+	}
+	return aborted
+}
+
+// deleted ends what waits for the partition.
+func (p *partition) deleted() {
+	p.gone = true
+	p.wakeAllFetches()
+}
+
+// leaderEpochs are the leader epochs of a partition in rising order, each with the offset at which it began.
+// Invariant: Epoch and Start rise from entry to entry, Start not strictly.
+type leaderEpochs []epochStart
+
+type epochStart struct {
+	Epoch int32
+	Start int64
+}
+
+// begin notes that an epoch begins at an offset. Epochs that began there without a record are replaced.
+func (e *leaderEpochs) begin(epoch int32, start int64) {
+	for len(*e) > 0 && (*e)[len(*e)-1].Start >= start {
+		*e = (*e)[:len(*e)-1]
+	}
+	*e = append(*e, epochStart{epoch, start})
+}
+
+// endOffset returns the largest epoch that is at most the asked one and the offset at which the next one began, or the
+// log's end for the latest (LeaderEpochFileCache.endOffsetFor): -1 and -1 where the asked epoch is higher than the current,
+// the asked epoch and the first start where it is below all.
+func (e leaderEpochs) endOffset(asked, current int32, logEnd int64) (epoch int32, offset int64) {
+	switch {
+	case asked < 0 || asked > current || len(e) == 0:
+		return -1, -1
+	case asked == current:
+		return current, logEnd
+	case asked < e[0].Epoch:
+		return asked, e[0].Start
+	}
+	next := slices.IndexFunc(e, func(s epochStart) bool { return s.Epoch > asked })
+	if next < 0 {
+		return e[len(e)-1].Epoch, logEnd
+	}
+	return e[next-1].Epoch, e[next].Start
+}

@@ -1,0 +1,188 @@
+package broker
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol"
+	"kshare/storage"
+)
+
+// answer is what a request is answered with: a kmsg response, or one that encodes itself.
+type answer interface {
+	// AppendTo appends the body of the answer.
+	AppendTo([]byte) []byte
+}
+
+// splicedAnswer is an answer that may leave its record bytes where they lie in the log.
+type splicedAnswer interface {
+	answer
+	AppendSpliced([]byte) ([]byte, []protocol.Splice)
+}
+
+// request is one request on its way through the broker.
+type request struct {
+	conn     *connection
+	cluster  *Cluster
+	node     *node // the node whose listener it came in on
+	header   protocol.RequestHeader
+	api      *protocol.API
+	handler  *handler
+	flexible bool
+	body     []byte
+
+	// commit stands for the writes that must be durable before the answer leaves. Guarded by the cluster's lock
+	// until the answer is handed over.
+	commit storage.Commit
+	// parked is set by a handler that answers later, through complete.
+	parked bool
+	done   chan answer
+	// cancel removes what a parked request left in waiting lists. Called under the lock when its connection ends first.
+	cancel func()
+	// silent is set by a handler whose request has no answer, such as Produce with acks 0.
+	silent bool
+	// closing is why the connection is to be closed instead of an answer.
+	closing error
+}
+
+// parse reads the header of a frame and finds who handles it.
+func (c *connection) parse(frame []byte) (*request, error) {
+	h, err := protocol.ParseRequestStart(frame)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{conn: c, cluster: c.node.cluster, node: c.node, header: h, api: protocol.APIByKey(h.Key)}
+	if r.api == nil {
+		return nil, fmt.Errorf("request with api key %d: Kafka 4.4 has no such api on a broker", h.Key)
+	}
+	// An ApiVersions request of a version that we do not know has a header that we can still read (KIP-511).
+	r.flexible = r.api.IsFlexible(h.Version)
+	if r.handler = handlers[h.Key]; r.handler == nil {
+		r.handler = notOffered
+	}
+	if !r.api.Offers(h.Version) && h.Key != apiVersionsKey || h.Key == produceKey && h.Version < firstProduceVersion {
+		return nil, fmt.Errorf("%s v%d is not supported, this broker supports v%d to v%d", r.api.Name, h.Version, r.api.MinVersion, r.api.MaxVersion)
+	}
+	if r.body, err = protocol.ParseRequestRest(&r.header, frame, r.flexible); err != nil {
+		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, h.Version, err)
+	}
+	return r, nil
+}
+
+// run handles the request and returns its answer once there is one and what it wrote is durable. It returns
+// neither answer nor error where the request has none, and an error where the connection is to be closed.
+func (r *request) run() (a answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.cluster.log.Error("a request made its handler panic", "api", r.api.Name, "version", r.header.Version, "panic", p, "stack", string(debug.Stack()))
+			a, err = nil, fmt.Errorf("%s v%d: internal error: %v", r.api.Name, r.header.Version, p)
+		}
+	}()
+	if a, err = r.handler.handle(r); err != nil {
+		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, r.header.Version, err)
+	}
+	if r.parked {
+		if a = r.wait(); a == nil && r.closing == nil {
+			return nil, fmt.Errorf("%s v%d: the connection ended while the request waited", r.api.Name, r.header.Version)
+		}
+	}
+	if r.closing != nil {
+		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, r.header.Version, r.closing)
+	}
+	if r.commit != nil {
+		if err := r.commit.Wait(); err != nil {
+			return nil, fmt.Errorf("%s v%d: its outcome is unknown, the write did not become durable: %w", r.api.Name, r.header.Version, err)
+		}
+	}
+	if r.silent {
+		return nil, nil
+	}
+	return a, nil
+}
+
+// park says that the answer comes later, through complete. The cluster's lock is held.
+func (r *request) park(cancel func()) {
+	r.parked = true
+	r.cancel = cancel
+	r.done = make(chan answer, 1)
+}
+
+// complete hands over the answer of a parked request, once. The cluster's lock is held.
+func (r *request) complete(a answer) {
+	r.cancel = nil
+	r.takeCommit()
+	r.done <- a
+}
+
+// takeCommit notes what has been written so far as what the answer waits for.
+func (r *request) takeCommit() {
+	if r.handler.writes {
+		r.commit = r.cluster.store.Commit()
+	}
+}
+
+// wait waits until a parked request is completed or its connection is closed by the broker.
+func (r *request) wait() answer {
+	select {
+	case a := <-r.done:
+		return a
+	case <-r.conn.gone:
+	}
+	r.cluster.mu.Lock()
+	defer r.cluster.mu.Unlock()
+	if r.cancel != nil {
+		r.cancel()
+		r.cancel = nil
+	}
+	return nil
+}
+
+// handler answers the requests of one API.
+type handler struct {
+	// writes tells that the API changes what must survive, so that its answers wait for the store.
+	writes bool
+	handle func(*request) (answer, error)
+}
+
+// locked makes a handler of a function that runs under the cluster's lock. A nil response means that the
+// request was parked or has no answer.
+func locked[Q kmsg.Request](f func(*Cluster, *request, Q) kmsg.Response) *handler {
+	return &handler{handle: func(r *request) (answer, error) {
+		q, err := decode[Q](r)
+		if err != nil {
+			return nil, err
+		}
+		r.cluster.mu.Lock()
+		defer r.cluster.mu.Unlock()
+		response := f(r.cluster, r, q)
+		if r.closing != nil || response == nil {
+			return nil, nil
+		}
+		r.takeCommit()
+		return response, nil
+	}}
+}
+
+// writing marks a handler's API as one that changes what must survive.
+func writing(h *handler) *handler {
+	h.writes = true
+	return h
+}
+
+// decode reads the body of a request.
+func decode[Q kmsg.Request](r *request) (Q, error) {
+	q := kmsg.RequestForKey(r.header.Key).(Q)
+	q.SetVersion(r.header.Version)
+	if err := q.ReadFrom(r.body); err != nil {
+		return q, fmt.Errorf("%w: %w", protocol.ErrMalformed, err)
+	}
+	return q, nil
+}
+
+// response makes the empty answer of a request, of the same version.
+func response[R kmsg.Response](q kmsg.Request) R {
+	p := q.ResponseKind()
+	return p.(R)
+}

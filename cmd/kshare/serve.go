@@ -1,0 +1,190 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kshare"
+	"kshare/config"
+)
+
+// serveFlags are the flags of kshare serve.
+type serveFlags struct {
+	listen     []string
+	advertise  []string
+	brokers    int
+	dir        string
+	topics     []string
+	configs    []string
+	properties []string
+	features   []string
+	timing     string
+	readyFile  string
+	logLevel   string
+}
+
+func serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a fake Kafka until SIGTERM or SIGINT",
+		Long: `Run a fake Kafka until SIGTERM or SIGINT.
+
+When it accepts connections it prints one line to standard output,
+
+    READY host:port[,host:port...]
+
+which is what a client takes as its bootstrap servers. Logs go to standard error.`,
+		Example: `  kshare serve --topic orders:3 --config group.share.record.lock.duration.ms=15000
+  kshare serve --listen 127.0.0.1:0 --brokers 3 --dir ./data`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.listen, "listen", []string{"127.0.0.1:9092"}, "`host:port` to listen on, port 0 for a free one; several, separated by commas, for several brokers")
+	flags.StringSliceVar(&f.advertise, "advertise", nil, "`host:port` that clients are told to connect to, where it differs from --listen; a host alone keeps the port")
+	flags.IntVar(&f.brokers, "brokers", 1, "number of brokers, each with a port of its own")
+	flags.StringVar(&f.dir, "dir", "", "`directory` to keep everything in; without it all is in memory")
+	flags.StringArrayVar(&f.topics, "topic", nil, "`name[:partitions]` of a topic to make at start; may be repeated")
+	flags.StringArrayVar(&f.configs, "config", nil, "`key=value` of a broker configuration, as in Kafka's server.properties; may be repeated")
+	flags.StringArrayVar(&f.properties, "properties", nil, "`file` of broker configurations in the format of server.properties; --config overrides it")
+	flags.StringArrayVar(&f.features, "feature", nil, "`name=level` to finalise at the first start, as in share.version=1; may be repeated")
+	flags.StringVar(&f.timing, "timing", "fast", "fast: waits that carry no meaning are shortened; kafka: waits as long as Apache Kafka 4.4.0")
+	flags.StringVar(&f.readyFile, "ready-file", "", "`file` to write the READY line to as well")
+	flags.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
+	return cmd
+}
+
+// serve runs a cluster until the command's context ends.
+func serve(cmd *cobra.Command, f *serveFlags) error {
+	opts, err := f.options(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	cluster, err := kshare.Start(opts...)
+	if err != nil {
+		return err
+	}
+	ready := "READY " + strings.Join(cluster.Addrs(), ",") + "\n"
+	err = f.announce(cmd.OutOrStdout(), ready)
+	if err == nil {
+		<-cmd.Context().Done()
+	}
+	return errors.Join(err, cluster.Close())
+}
+
+// announce says that the cluster accepts connections.
+func (f *serveFlags) announce(out io.Writer, ready string) error {
+	if f.readyFile != "" {
+		if err := writeWhole(f.readyFile, ready); err != nil {
+			return fmt.Errorf("--ready-file: %w", err)
+		}
+	}
+	_, err := io.WriteString(out, ready)
+	return err
+}
+
+// writeWhole writes a file so that nobody who waits for it sees half of it.
+func writeWhole(name, content string) error {
+	temp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.WriteString(content)
+	if err = errors.Join(err, temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
+}
+
+// options turns the flags into options of a cluster.
+func (f *serveFlags) options(logs io.Writer) ([]kshare.Option, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return nil, fmt.Errorf("--log-level %q is not debug, info, warn or error", f.logLevel)
+	}
+	opts := []kshare.Option{
+		kshare.WithLogger(slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level}))),
+		kshare.WithBrokers(f.brokers),
+		kshare.WithListen(f.listen...),
+	}
+	if len(f.advertise) > 0 {
+		opts = append(opts, kshare.WithAdvertise(f.advertise...))
+	}
+	if f.dir != "" {
+		opts = append(opts, kshare.WithDirectory(f.dir))
+	}
+	switch f.timing {
+	case "fast":
+		opts = append(opts, kshare.WithTiming(kshare.TimingFast))
+	case "kafka":
+		opts = append(opts, kshare.WithTiming(kshare.TimingKafka))
+	default:
+		return nil, fmt.Errorf("--timing %q is neither fast nor kafka", f.timing)
+	}
+	for _, t := range f.topics {
+		opt, err := topicOption(t)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, opt)
+	}
+	for _, feature := range f.features {
+		name, text, ok := strings.Cut(feature, "=")
+		level, err := strconv.ParseInt(text, 10, 16)
+		if !ok || err != nil {
+			return nil, fmt.Errorf("--feature %q is not name=level", feature)
+		}
+		opts = append(opts, kshare.WithFeature(name, int16(level)))
+	}
+	configs, err := f.configOptions()
+	return append(opts, configs...), err
+}
+
+// configOptions are the broker configurations: those of the files, then those of the command line, which override them.
+func (f *serveFlags) configOptions() ([]kshare.Option, error) {
+	var all []config.Property
+	for _, name := range f.properties {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("--properties: %w", err)
+		}
+		properties, err := config.ReadProperties(file, name)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return nil, fmt.Errorf("--properties: %w", err)
+		}
+		all = append(all, properties...)
+	}
+	for _, c := range f.configs {
+		property, err := config.ParseAssignment(c)
+		if err != nil {
+			return nil, fmt.Errorf("--config: %w", err)
+		}
+		all = append(all, property)
+	}
+	return []kshare.Option{kshare.WithProperties(all...)}, nil
+}
+
+// topicOption makes the option for name[:partitions].
+func topicOption(spec string) (kshare.Option, error) {
+	name, text, ok := strings.Cut(spec, ":")
+	if !ok {
+		return kshare.WithTopic(name, -1), nil
+	}
+	partitions, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || partitions < 1 {
+		return nil, fmt.Errorf("--topic %q: %q is not a number of partitions", spec, text)
+	}
+	return kshare.WithTopic(name, int32(partitions)), nil
+}

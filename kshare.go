@@ -1,0 +1,282 @@
+// Package kshare runs a fake Kafka inside the process: real clients cannot tell it from Apache Kafka 4.4.
+//
+//	cluster, err := kshare.Start(kshare.WithTopic("orders", 3))
+//	if err != nil { ... }
+//	defer cluster.Close()
+//	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...))
+//
+// Without options a cluster has one node on a free port of the loopback interface and keeps everything in memory.
+// [WithInMemoryNetwork] does without a port, [WithClock] and a clock.Virtual without waiting, [WithDirectory] survives a restart.
+// Any number of clusters can run in one process; they share nothing.
+package kshare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+
+	"kshare/broker"
+	"kshare/clock"
+	"kshare/config"
+	"kshare/internal/memorynet"
+	"kshare/storage"
+)
+
+// Timing says how long the cluster makes clients wait where nothing but patience is at stake.
+type Timing = broker.Timing
+
+const (
+	// TimingFast shortens waits that carry no meaning; it is the default.
+	TimingFast = broker.TimingFast
+	// TimingKafka waits exactly as Apache Kafka 4.4.0 does.
+	TimingKafka = broker.TimingKafka
+)
+
+// Option changes how a cluster is started.
+type Option func(*options) error
+
+type options struct {
+	broker     broker.Options
+	listen     []string // host:port of each node; a missing one is 127.0.0.1:0
+	advertise  []string
+	memory     *memorynet.Network
+	properties []config.Property
+	openStore  func(*config.Static, *slog.Logger) (storage.Store, error)
+}
+
+// WithBrokers makes a cluster of n nodes, at least 1, each with an address of its own. Partitions are led across them.
+func WithBrokers(n int) Option {
+	return func(o *options) error {
+		if n < 1 || n > maxBrokers {
+			return fmt.Errorf("a cluster has 1 to %d nodes, not %d", maxBrokers, n)
+		}
+		o.broker.Nodes = n
+		return nil
+	}
+}
+
+const maxBrokers = 1000
+
+// WithNodeID sets the id of the first node; the others count up from it. It is 1 otherwise.
+func WithNodeID(id int32) Option {
+	return func(o *options) error {
+		if id < 0 {
+			return fmt.Errorf("node id %d is negative", id)
+		}
+		o.broker.FirstNodeID = id
+		return nil
+	}
+}
+
+// WithListen sets the addresses (host:port) that the nodes listen on, in the order of the nodes. Port 0 is a free port. With one address
+// and several nodes, the others take the following ports, or free ones where the port is 0.
+func WithListen(addrs ...string) Option {
+	return func(o *options) error { o.listen = addrs; return nil }
+}
+
+// WithAdvertise sets the addresses (host:port) that clients are told to connect to, in the order of the nodes, where they
+// differ from the addresses that the nodes listen on: behind a port mapping, say. Port 0, or a host alone, takes the port that the node listens on.
+func WithAdvertise(addrs ...string) Option {
+	return func(o *options) error { o.advertise = addrs; return nil }
+}
+
+// WithInMemoryNetwork makes the nodes reachable through Cluster.Dial only: no port is opened.
+func WithInMemoryNetwork() Option {
+	return func(o *options) error { o.memory = &memorynet.Network{}; return nil }
+}
+
+// WithClock sets the clock that the cluster lives by: a *clock.Virtual moves only when it is advanced.
+func WithClock(c clock.Clock) Option {
+	return func(o *options) error { o.broker.Clock = c; return nil }
+}
+
+// WithTiming sets the timing profile.
+func WithTiming(t Timing) Option {
+	return func(o *options) error { o.broker.Timing = t; return nil }
+}
+
+// WithConfig sets a broker configuration by Kafka's name for it. Start fails for a name that Kafka does not know or a value that it would refuse.
+func WithConfig(key, value string) Option {
+	return func(o *options) error {
+		o.properties = append(o.properties, config.Property{Key: key, Value: value, Origin: "option"})
+		return nil
+	}
+}
+
+// WithProperties sets broker configurations as they were read from somewhere, whose name is in the errors about them.
+func WithProperties(properties ...config.Property) Option {
+	return func(o *options) error {
+		o.properties = append(o.properties, properties...)
+		return nil
+	}
+}
+
+// WithFeature finalises a feature at a level when the cluster is made, as in WithFeature("share.version", 1).
+func WithFeature(name string, level int16) Option {
+	return func(o *options) error {
+		if err := broker.CheckFeature(name, level); err != nil {
+			return err
+		}
+		if o.broker.Features == nil {
+			o.broker.Features = map[string]int16{}
+		}
+		o.broker.Features[name] = level
+		return nil
+	}
+}
+
+// WithTopic makes a topic at start where it does not exist. -1 partitions are the broker's num.partitions.
+func WithTopic(name string, partitions int32) Option {
+	return func(o *options) error {
+		o.broker.Topics = append(o.broker.Topics, broker.TopicSpec{Name: name, Partitions: partitions})
+		return nil
+	}
+}
+
+// WithLogger sets where the cluster logs; without it nothing is logged.
+func WithLogger(l *slog.Logger) Option {
+	return func(o *options) error { o.broker.Log = l; return nil }
+}
+
+// Cluster is a running fake Kafka.
+type Cluster struct {
+	broker *broker.Cluster
+	memory *memorynet.Network
+}
+
+// Start starts a cluster. It accepts connections when Start returns.
+func Start(opts ...Option) (*Cluster, error) {
+	o := options{
+		broker:    broker.Options{Nodes: 1, FirstNodeID: 1, Clock: clock.Machine{}, Log: slog.New(slog.DiscardHandler)},
+		openStore: func(*config.Static, *slog.Logger) (storage.Store, error) { return storage.NewMemory(), nil },
+	}
+	for _, opt := range opts {
+		if err := opt(&o); err != nil {
+			return nil, fmt.Errorf("kshare: %w", err)
+		}
+	}
+	b, err := o.start()
+	if err != nil {
+		return nil, fmt.Errorf("kshare: %w", err)
+	}
+	return &Cluster{broker: b, memory: o.memory}, nil
+}
+
+func (o *options) start() (*broker.Cluster, error) {
+	static, err := config.Parse(o.properties)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.listen) > o.broker.Nodes || len(o.advertise) > o.broker.Nodes {
+		return nil, fmt.Errorf("%d addresses to listen on and %d to advertise for %d nodes: one for each node at most", len(o.listen), len(o.advertise), o.broker.Nodes)
+	}
+	o.broker.Config = static
+	o.broker.Listen = o.listenNode
+	o.broker.Advertise = o.advertiseNode
+	if o.broker.Store, err = o.openStore(static, o.broker.Log); err != nil {
+		return nil, err
+	}
+	b, err := broker.New(o.broker)
+	if err != nil {
+		return nil, errors.Join(err, o.broker.Store.Close())
+	}
+	return b, nil
+}
+
+// listenNode makes the listener of a node.
+func (o *options) listenNode(id int32) (net.Listener, error) {
+	i := int(id - o.broker.FirstNodeID)
+	addr := "127.0.0.1:0"
+	switch {
+	case i < len(o.listen):
+		addr = o.listen[i]
+	case len(o.listen) > 0:
+		host, port, err := splitAddr(o.listen[len(o.listen)-1])
+		if err != nil {
+			return nil, err
+		}
+		if port != 0 {
+			port += i - len(o.listen) + 1
+		}
+		addr = net.JoinHostPort(host, strconv.Itoa(port))
+	}
+	host, port, err := splitAddr(addr)
+	if err != nil {
+		return nil, err
+	}
+	if o.memory == nil {
+		return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	}
+	if port == 0 {
+		port = firstMemoryPort + i
+	}
+	return o.memory.Listen(net.JoinHostPort(host, strconv.Itoa(port)))
+}
+
+// firstMemoryPort is the port that the first node of an in-memory network seems to have.
+const firstMemoryPort = 9092
+
+// advertiseNode finds the address that clients are told for a node that listens on addr.
+func (o *options) advertiseNode(id int32, addr net.Addr) (string, int32, error) {
+	host, port, err := splitAddr(addr.String())
+	if err != nil {
+		return "", 0, err
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	i := int(id - o.broker.FirstNodeID)
+	if len(o.advertise) == 0 {
+		return host, int32(port), nil
+	}
+	spec := o.advertise[min(i, len(o.advertise)-1)]
+	advertised, text, err := net.SplitHostPort(spec)
+	if err != nil { // a host alone
+		advertised, text = spec, "0"
+	}
+	advertisedPort, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || advertised == "" {
+		return "", 0, fmt.Errorf("address to advertise %q is not host:port", spec)
+	}
+	if advertisedPort == 0 {
+		return advertised, int32(port), nil
+	}
+	if i >= len(o.advertise) {
+		advertisedPort += uint64(i - len(o.advertise) + 1)
+	}
+	return advertised, int32(advertisedPort), nil
+}
+
+func splitAddr(addr string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("address %q is not host:port", addr)
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("address %q has the port %q, which is not a number from 0 to 65535", addr, text)
+	}
+	return host, int(n), nil
+}
+
+// Addrs returns the host:port of every node, as clients are told, in the order of the nodes: what a client's bootstrap servers are.
+func (c *Cluster) Addrs() []string { return c.broker.Addrs() }
+
+// ID returns the cluster id.
+func (c *Cluster) ID() string { return c.broker.ID() }
+
+// Dial connects to a node by one of Addrs. With WithInMemoryNetwork it is the only way in, to be given to a client as its dialer.
+func (c *Cluster) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if c.memory != nil {
+		return c.memory.Dial(ctx, network, addr)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, addr)
+}
+
+// Close stops the cluster and returns once all its goroutines have ended. Connections are closed; with a directory,
+// everything that was answered is in it.
+func (c *Cluster) Close() error { return c.broker.Close() }
