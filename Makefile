@@ -1,0 +1,56 @@
+# make run and make test need Go alone. The other targets say what else they need.
+
+GO ?= go
+export CGO_ENABLED ?= 0
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+LISTEN ?= 127.0.0.1:9092
+ARGS ?=
+
+# Packages with fuzz targets, and how long each target runs.
+FUZZTIME ?= 10s
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
+
+.PHONY: build
+build: ## build bin/kshare
+	@$(GO) build -trimpath -o bin/kshare ./cmd/kshare
+
+.PHONY: run
+run: build ## run a fake Kafka on 127.0.0.1:9092; ARGS adds flags of kshare serve
+	@echo "kshare serves Kafka clients on $(LISTEN) until Ctrl-C; bootstrap servers: $(LISTEN)"
+	@exec bin/kshare serve --listen $(LISTEN) $(ARGS)
+
+.PHONY: test
+test: ## run all tests that need Go alone
+	@$(GO) test ./...
+	@$(GO) test -count=1 -v -run '^TestReplay$$' ./replay | grep -E '^(session|steps) ' || { echo 'make test: the replay printed no figures'; exit 1; }
+
+.PHONY: race
+race: ## run the tests under the race detector with all invariants checked; needs a C compiler
+	@CGO_ENABLED=1 $(GO) test -race -tags invariants -short ./...
+
+.PHONY: lint
+lint: ## check formatting, vet and staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted"; exit 1; fi
+	@$(GO) vet ./...
+	@$(GO) vet -tags invariants ./...
+	@$(GO) run $(STATICCHECK) ./...
+
+.PHONY: fuzz
+fuzz: ## fuzz what decodes bytes of strangers, FUZZTIME (10s) each
+	@for package in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+	    echo "$$package $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+	  done; \
+	done
+
+.PHONY: ci
+ci: ## what CI runs beyond make test: the short form of every target
+	@bash .ci/ci
