@@ -134,6 +134,9 @@ type acknowledging struct {
 	member uint32
 	write  *write
 	lock   uint32 // of the renewals, 0 until the first
+
+	done  int64 // while checking: the highest offset that the request batches before change
+	whole int64 // while checking: the first offset of the last batch that they change as a whole
 }
 
 // position is a place in a request: everything before this offset of this batch was looked at.
@@ -145,7 +148,7 @@ type position struct {
 // check reads the guards of the whole request, each as it would be after what comes before it.
 func (k *acknowledging) check() (position, *Refusal) {
 	p := k.p
-	done := int64(-1) // the highest offset that the batches before change
+	k.done, k.whole = math.MinInt64, math.MinInt64
 	for i := range k.acks {
 		a := &k.acks[i]
 		at := position{ack: i, offset: a.FirstOffset}
@@ -164,12 +167,12 @@ func (k *acknowledging) check() (position, *Refusal) {
 			return at, refusal
 		}
 		for ; n < p.tail && p.at(n).first <= a.LastOffset; n++ {
-			if offset, refusal := k.checkBatch(p.at(n), i, done); refusal != nil {
+			if offset, refusal := k.checkBatch(p.at(n), a); refusal != nil {
 				return position{ack: i, offset: offset}, refusal
 			}
 		}
 		if a.Types[len(a.Types)-1] != TypeRenew {
-			done = a.LastOffset
+			k.done = a.LastOffset
 		}
 	}
 	return position{}, nil
@@ -197,32 +200,32 @@ func (k *acknowledging) find(a *Acknowledgement) (int, *Refusal) {
 	return n, nil
 }
 
-// checkBatch tells whether the member may acknowledge the part of a batch that request batch i covers, and
+// checkBatch tells whether the member may acknowledge the part of a batch that a covers, and
 // otherwise the first offset it may not.
-func (k *acknowledging) checkBatch(b *batch, i int, done int64) (int64, *Refusal) {
-	p, a := k.p, &k.acks[i]
+func (k *acknowledging) checkBatch(b *batch, a *Acknowledgement) (int64, *Refusal) {
+	p := k.p
 	if b.last < p.start {
 		return 0, nil
 	}
 	from, to := max(b.first, a.FirstOffset, p.start), min(b.last, a.LastOffset)
 	if b.sp == nil {
 		switch {
-		case b.state != Acquired:
+		case b.state != Acquired || b.first == k.whole:
 			return b.first, refusedBatchState
 		case p.locks.all[b.lock].member != k.member:
 			return b.first, refusedBatchOwner
-		case from == done && from <= to:
-			if k.changesWhole(b, i-1) {
-				return from, refusedBatchState
-			}
+		case from == k.done && from <= to:
 			return from, refusedRecordState
+		}
+		if len(a.Types) == 1 && a.Types[0] != TypeRenew && k.coversWhole(a, b) {
+			k.whole = b.first
 		}
 		return 0, nil
 	}
 	lock, owned := uint32(0), false
 	for offset := from; offset <= to; offset++ {
 		r := int(offset - b.first)
-		if b.sp.state(r) != Acquired || offset == done {
+		if b.sp.state(r) != Acquired || offset == k.done {
 			return offset, refusedRecordState
 		}
 		if l := b.sp.lock[r]; l != lock {
@@ -235,17 +238,13 @@ func (k *acknowledging) checkBatch(b *batch, i int, done int64) (int64, *Refusal
 	return 0, nil
 }
 
-// changesWhole tells whether the request batch before changes b as a whole.
-func (k *acknowledging) changesWhole(b *batch, i int) bool {
-	a := &k.acks[i]
-	return len(a.Types) == 1 && a.FirstOffset <= b.first && b.last <= a.LastOffset && b.first >= k.p.start
+// coversWhole tells whether a, if it has one type, changes the unsplit batch b as a whole.
+func (k *acknowledging) coversWhole(a *Acknowledgement, b *batch) bool {
+	return a.FirstOffset <= b.first && b.last <= a.LastOffset && b.first >= k.p.start
 }
 
 // renewUpTo applies the renewals before a position, and splits what Kafka has split by then.
 func (k *acknowledging) renewUpTo(at position) {
-	if !k.lim.Renew {
-		return
-	}
 	for i := range k.acks[:at.ack] {
 		k.apply(&k.acks[i], math.MaxInt64, false)
 	}
@@ -267,10 +266,10 @@ func (k *acknowledging) apply(a *Acknowledgement, until int64, commit bool) {
 		if b.first > a.LastOffset || b.first >= until {
 			return
 		}
-		if b.last < a.FirstOffset || b.last < p.start {
+		if b.last < p.start {
 			continue
 		}
-		whole := b.sp == nil && len(a.Types) == 1 && a.FirstOffset <= b.first && b.last <= a.LastOffset && b.first >= p.start
+		whole := b.sp == nil && len(a.Types) == 1 && k.coversWhole(a, b)
 		switch {
 		case whole && a.Types[0] == TypeRenew:
 			p.putWhole(n, Acquired, b.count, k.renewal(b.first, b.last), false)

@@ -132,6 +132,9 @@ func (p *Partition) settle(run *StateBatch, limit int, commit bool) {
 		if b.last < run.FirstOffset {
 			continue
 		}
+		if b.pending && !commit && b.first < p.start && p.start <= b.last {
+			p.split(n)
+		}
 		if b.sp == nil {
 			if b.pending {
 				s, lock := b.state, uint32(0)
@@ -221,9 +224,7 @@ func (p *Partition) passRun(b *batch) {
 	if b.sp == nil {
 		return
 	}
-	i := int(max(p.start-b.first, 0))
-	for i < len(b.sp.rec) && b.sp.state(i).terminal() && !b.sp.pending(i) {
-		i++
+	for i := int(max(p.start-b.first, 0)); i < len(b.sp.rec) && b.sp.state(i).terminal() && !b.sp.pending(i); i++ {
+		p.passTo(b.first + int64(i) + 1)
 	}
-	p.passTo(b.first + int64(i))
 }
