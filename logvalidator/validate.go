@@ -84,7 +84,7 @@ const (
 	headerUpToMagic       = 17
 	minRecordOverhead     = 14 // of magic 0, the least that a length may be
 	magicV2               = 2
-	headerUpToLastOffset  = 27
+	headerUpToProducerID  = 51
 	headerUpToCompression = 23
 )
 
@@ -158,6 +158,9 @@ func checkFormat(raw []byte, version int16) ([]byte, *Refusal) {
 	if second != nil {
 		return nil, &Refusal{Code: errorcode.InvalidRecord, Reason: "there must be no more than one record batch"}
 	}
+	if len(batch) < headerUpToProducerID {
+		return nil, &Refusal{Code: errorcode.UnknownServerError, WholeRequest: true, Reason: "the record batch ends before its producer id"}
+	}
 	return batch, nil
 }
 
@@ -204,9 +207,6 @@ func Validate(raw []byte, p *Params) (Result, *Refusal) {
 func checkBatch(batch []byte, p *Params) (h protocol.BatchHeader, refusal *Refusal) {
 	if base := int64(binary.BigEndian.Uint64(batch)); base != 0 {
 		return h, appendRefusal(errorcode.InvalidRecord, "the base offset of the record batch should be 0, but it is %d", base)
-	}
-	if len(batch) < headerUpToLastOffset {
-		return h, appendRefusal(errorcode.UnknownServerError, "the record batch ends before its last offset delta")
 	}
 	if len(batch) > int(p.MaxMessageBytes) {
 		return h, tooLarge(len(batch), p)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
@@ -19,26 +18,22 @@ type validator struct {
 
 	first     int64 // the first record's timestamp in ms
 	max       int64 // the largest timestamp in ms, -1 where none is above that
-	maxDelta  int32 // position of the first record that has it, -1 for none
+	maxDelta  int32 // offset delta of the first record that has it in the batch to be stored, -1 for none
 	outOfStep bool  // an offset delta is not the record's position
 	errors    []RecordError
 	badTime   bool // one of errors is of a timestamp
 }
 
-var readers = sync.Pool{New: func() any { return new(protocol.RecordReader) }}
-
 // walk reads every record once. partial reads a compressed batch's sizes only.
 func (v *validator) walk(partial bool) *Refusal {
-	reader := readers.Get().(*protocol.RecordReader)
-	defer readers.Put(reader)
-	if err := reader.Open(&v.header, v.batch, int(v.p.MaxDecompressedMessageBytes)); err != nil {
+	reader, err := protocol.OpenRecords(&v.header, v.batch, int(v.p.MaxDecompressedMessageBytes))
+	if err != nil {
 		return recordRefusal(err)
 	}
 	defer reader.Close()
 	v.max, v.maxDelta = -1, -1
 	var r protocol.Record
 	for i := int32(0); ; i++ {
-		var err error
 		if partial {
 			err = reader.NextPartial(&r)
 		} else {
@@ -49,12 +44,15 @@ func (v *validator) walk(partial bool) *Refusal {
 		} else if err != nil {
 			return recordRefusal(err)
 		}
-		timestamp := v.timestamp(&r)
+		timestamp := v.header.RecordTimestamp(&r)
 		if i == 0 {
 			v.first = timestamp
 		}
 		if timestamp > v.max {
 			v.max, v.maxDelta = timestamp, i
+			if partial {
+				v.maxDelta = r.OffsetDelta
+			}
 		}
 		if r.OffsetDelta != i {
 			v.outOfStep = true
@@ -68,14 +66,6 @@ func (v *validator) walk(partial bool) *Refusal {
 		return appendRefusal(errorcode.UnknownServerError, "offset deltas of a compressed batch are not consecutive")
 	}
 	return nil
-}
-
-// timestamp is the record's, which a batch of LogAppendTime overrides.
-func (v *validator) timestamp(r *protocol.Record) int64 {
-	if v.header.IsLogAppendTime() {
-		return v.header.MaxTimestamp
-	}
-	return v.header.BaseTimestamp + r.TimestampDelta
 }
 
 // check adds what is wrong with a record: no more than one error, a missing key before a timestamp.
@@ -123,12 +113,14 @@ func (v *validator) recordErrors() *Refusal {
 	}
 }
 
-// recordRefusal tells records that break the format (87) from a stream that breaks its codec's (-1).
-func recordRefusal(err error) *Refusal {
+func recordRefusal(err error) *Refusal { return appendRefusal(RecordErrorCode(err), "%v", err) }
+
+// RecordErrorCode is the answer to a request that meets an error of reading records: 87 for one that breaks the record format, -1 for one that breaks its codec's.
+func RecordErrorCode(err error) int16 {
 	if errors.Is(err, protocol.ErrInvalidRecord) {
-		return appendRefusal(errorcode.InvalidRecord, "%v", err)
+		return errorcode.InvalidRecord
 	}
-	return appendRefusal(errorcode.UnknownServerError, "%v", err)
+	return errorcode.UnknownServerError
 }
 
 // keep accepts the batch as it was sent. Only attributes and max timestamp can change, and with them the CRC.
@@ -160,9 +152,8 @@ func (v *validator) appendTime(res *Result) {
 // rebuild writes the records anew in the topic's codec: with minimal varints, consecutive offset deltas, the first
 // timestamp as base, and without the attributes of records and the bits 6 and above of the batch's.
 func (v *validator) rebuild() (Result, *Refusal) {
-	reader := readers.Get().(*protocol.RecordReader)
-	defer readers.Put(reader)
-	if err := reader.Open(&v.header, v.batch, int(v.p.MaxDecompressedMessageBytes)); err != nil {
+	reader, err := protocol.OpenRecords(&v.header, v.batch, int(v.p.MaxDecompressedMessageBytes))
+	if err != nil {
 		return Result{}, recordRefusal(err)
 	}
 	defer reader.Close()
@@ -183,7 +174,7 @@ func (v *validator) rebuild() (Result, *Refusal) {
 		} else if err != nil {
 			return Result{}, recordRefusal(err)
 		}
-		timestamp := v.timestamp(&r)
+		timestamp := v.header.RecordTimestamp(&r)
 		if timestamp < -1 {
 			return Result{}, appendRefusal(errorcode.UnknownServerError, "a timestamp of %d cannot be written anew", timestamp)
 		}

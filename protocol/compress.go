@@ -51,8 +51,7 @@ func DefaultCompression(codec int8) Compression {
 var (
 	// ErrUnknownCompression is returned for a codec outside 0 to 4.
 	ErrUnknownCompression = errors.New("unknown compression type")
-	// ErrCorruptCompression is returned for bytes that are no stream of their codec. The end of a gzip stream
-	// before its last block is io.ErrUnexpectedEOF instead: Kafka tells the two apart.
+	// ErrCorruptCompression is returned for bytes that are no stream of their codec, or not all of one.
 	ErrCorruptCompression = errors.New("compressed records are corrupt")
 	// ErrDecompressedTooLarge is returned where more comes out than the caller allows.
 	ErrDecompressedTooLarge = errors.New("decompressed records exceed the limit")
@@ -80,6 +79,7 @@ type Decompressor struct {
 	lz4   lz4Frame
 	raw   bool // snappy: one bare block
 	large bool // zstd: the window is too large to keep
+	cut   bool // zstd: the stream ends in less than a frame's magic
 	ended bool
 }
 
@@ -98,7 +98,7 @@ func NewDecompressor(codec int8, src []byte) (*Decompressor, error) {
 	if !ok {
 		d = &Decompressor{codec: codec}
 	}
-	d.src, d.block, d.ended, d.large = src, nil, false, false
+	d.src, d.block, d.ended, d.large, d.cut = src, nil, false, false, false
 	var err error
 	switch codec {
 	case CompressionGzip:
@@ -124,7 +124,7 @@ func (d *Decompressor) Close() {
 	if cap(d.buf) > maxKeptBuffer {
 		d.buf = nil
 	}
-	if d.large {
+	if d.large && d.zstd != nil {
 		d.zstd.Close()
 		d.zstd = nil
 	}
@@ -137,11 +137,7 @@ func (d *Decompressor) Read(p []byte) (int, error) {
 	case CompressionGzip:
 		return d.readGzip(p)
 	case CompressionZstd:
-		n, err := d.zstd.Read(p)
-		if err != nil && err != io.EOF {
-			err = corrupt("zstd", err)
-		}
-		return n, err
+		return d.readZstd(p)
 	}
 	for len(d.block) == 0 {
 		if d.ended {
@@ -165,7 +161,7 @@ func (d *Decompressor) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// block makes room for n decoded bytes.
+// room makes room for n decoded bytes.
 func (d *Decompressor) room(n int) []byte {
 	if cap(d.buf) < n {
 		d.buf = make([]byte, n)
@@ -199,10 +195,10 @@ func (d *Decompressor) readGzip(p []byte) (int, error) {
 			d.gzip.Multistream(false)
 			continue
 		}
-		switch {
-		case err == io.EOF:
-			err = nil
-		case err != nil && err != io.ErrUnexpectedEOF:
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
 			err = corrupt("gzip", err)
 		}
 		return n, err

@@ -30,10 +30,7 @@ func (d *Decompressor) openSnappy() error {
 	if d.raw {
 		return d.decodeSnappy(d.src)
 	}
-	if binary.BigEndian.Uint32(d.src[8:]) < 1 {
-		return corrupt("snappy", errors.New("the version is below 1"))
-	}
-	d.src = d.src[snappyHeaderSize:]
+	d.src = d.src[snappyHeaderSize:] // snappy-java writes two version numbers and looks at neither
 	return nil
 }
 
@@ -86,20 +83,21 @@ func appendSnappyBlock(dst, block, scratch []byte) ([]byte, []byte) {
 
 // The LZ4 frame format as Kafka's Lz4BlockInputStream and Lz4BlockOutputStream know it: version 1, independent blocks.
 const (
-	lz4Magic          = 0x184D2204
-	lz4BlockSize      = 64 << 10 // bytes before compression in what Kafka writes
-	lz4Uncompressed   = 1 << 31
-	lz4BlockIndep     = 0x20
-	lz4BlockChecksum  = 0x10
-	lz4ContentSize    = 0x08
-	lz4Reserved       = 0x03
-	lz4MaxHeaderBytes = 15
+	lz4Magic         = 0x184D2204
+	lz4BlockSize     = 64 << 10 // bytes before compression in what Kafka writes
+	lz4Uncompressed  = 1 << 31
+	lz4BlockIndep    = 0x20
+	lz4BlockChecksum = 0x10
+	lz4ContentSize   = 0x08
+	lz4ContentHash   = 0x04
+	lz4Reserved      = 0x03
 )
 
 // lz4Frame is what a frame's header says of its blocks.
 type lz4Frame struct {
 	maxBlock int
 	checksum bool // each block is followed by its xxHash
+	content  bool // the end is followed by the content's xxHash
 }
 
 func (d *Decompressor) openLZ4() error {
@@ -127,12 +125,12 @@ func (d *Decompressor) openLZ4() error {
 	if b[end] != byte(xxHash32(b[4:end])>>8) {
 		return corrupt("lz4", errors.New("the frame header's checksum is wrong"))
 	}
-	d.lz4 = lz4Frame{maxBlock: 1 << (2*(size>>4) + 8), checksum: flags&lz4BlockChecksum != 0}
+	d.lz4 = lz4Frame{maxBlock: 1 << (2*(size>>4) + 8), checksum: flags&lz4BlockChecksum != 0, content: flags&lz4ContentHash != 0}
 	d.src = b[end+1:]
 	return nil
 }
 
-// nextLZ4 decodes the next block. Kafka ignores the content's checksum and whatever follows the frame.
+// nextLZ4 decodes the next block. Kafka does not look at the content's checksum, which must be there, nor at what follows the frame.
 func (d *Decompressor) nextLZ4() error {
 	if len(d.src) < 4 {
 		return corrupt("lz4", errShort)
@@ -140,6 +138,9 @@ func (d *Decompressor) nextLZ4() error {
 	head := binary.LittleEndian.Uint32(d.src)
 	n := int(head &^ lz4Uncompressed)
 	if n == 0 {
+		if d.lz4.content && len(d.src) < 8 {
+			return corrupt("lz4", errShort)
+		}
 		d.ended = true
 		return nil
 	}

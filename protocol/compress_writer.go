@@ -1,12 +1,11 @@
 package protocol
 
 import (
-	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -29,8 +28,6 @@ func (w *sliceWriter) Write(p []byte) (int, error) {
 
 // Writers are kept for the default levels, which nearly every topic has.
 var gzipWriters, zstdWriters sync.Pool
-
-var errCompressorClosed = errors.New("compressor is closed")
 
 // NewCompressor begins to append to dst. It fails for an unknown codec or a level that the codec does not have.
 func NewCompressor(dst []byte, c Compression) (*Compressor, error) {
@@ -77,15 +74,13 @@ func NewCompressor(dst []byte, c Compression) (*Compressor, error) {
 	return z, nil
 }
 
-// Write compresses p. It fails only after Close.
+// Write compresses p. Nothing that it writes to can fail, so neither does it but for a fault in a codec.
 func (z *Compressor) Write(p []byte) (int, error) {
 	switch {
 	case z.w != nil:
 		return z.w.Write(p)
-	case z.c.Type == CompressionNone:
+	case z.c.Type != CompressionSnappy && z.c.Type != CompressionLZ4:
 		return z.out.Write(p)
-	case z.pool != nil:
-		return 0, errCompressorClosed
 	}
 	n := len(p)
 	for size := z.blockSize(); len(p) > 0; {
@@ -139,6 +134,7 @@ func (z *Compressor) Close() ([]byte, error) {
 			return nil, err
 		}
 		if z.pool != nil {
+			z.w.(interface{ Reset(io.Writer) }).Reset(nil)
 			z.pool.Put(z.w)
 		}
 		z.w = nil

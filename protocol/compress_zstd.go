@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -19,14 +20,10 @@ const (
 )
 
 func (d *Decompressor) openZstd() error {
-	if len(d.src) == 0 {
-		return corrupt("zstd", errShort)
-	}
-	src, large, err := limitZstdWindows(d.src)
+	src, err := d.limitZstdWindows()
 	if err != nil {
 		return corrupt("zstd", err)
 	}
-	d.large = large
 	if d.zstd == nil {
 		d.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(zstdMaxWindow), zstd.WithDecodeBuffersBelow(0))
@@ -41,12 +38,26 @@ func (d *Decompressor) openZstd() error {
 	return nil
 }
 
+// readZstd reads on through the frames of a stream. The decoder takes less than a magic behind a frame for its end; libzstd does not.
+func (d *Decompressor) readZstd(p []byte) (int, error) {
+	n, err := d.zstd.Read(p)
+	switch {
+	case err == io.EOF && d.cut:
+		err = corrupt("zstd", errShort)
+	case err != nil && err != io.EOF:
+		err = corrupt("zstd", err)
+	}
+	return n, err
+}
+
 // limitZstdWindows lowers each declared window above zstdPlainWindow to what the frame's blocks can fill, because the
-// decoder allocates a window before it sees a block. It returns src itself or a changed copy, and whether a
+// decoder allocates a window before it sees a block. It returns src itself or a changed copy, and notes whether a
 // large window remains. A frame it cannot follow to its end is left to the decoder, which finds the error.
-func limitZstdWindows(src []byte) (out []byte, large bool, err error) {
+func (d *Decompressor) limitZstdWindows() (out []byte, err error) {
+	src := d.src
 	out = src
-	for at := 0; len(src)-at >= 8; {
+	at := 0
+	for len(src)-at >= 8 {
 		b := src[at:]
 		magic := binary.LittleEndian.Uint32(b)
 		if magic&^0xf == zstdSkippable {
@@ -55,14 +66,14 @@ func limitZstdWindows(src []byte) (out []byte, large bool, err error) {
 		}
 		f, ok := parseZstdFrame(b)
 		if magic != zstdMagic || !ok {
-			return out, large, nil
+			return out, nil
 		}
 		if f.window > zstdMaxWindow {
-			return nil, false, errors.New("the window is larger than 128 MiB")
+			return nil, errors.New("the window is larger than 128 MiB")
 		}
 		if f.window > zstdPlainWindow {
 			if f.single && f.window > f.most {
-				return nil, false, errors.New("the frame declares more content than its blocks can hold")
+				return nil, errors.New("the frame declares more content than its blocks can hold")
 			}
 			if !f.single && f.window > f.most {
 				if &out[0] == &src[0] {
@@ -70,11 +81,12 @@ func limitZstdWindows(src []byte) (out []byte, large bool, err error) {
 				}
 				out[at+5] = zstdWindowByte(f.most)
 			}
-			large = large || f.most > zstdPlainWindow
+			d.large = d.large || min(f.window, f.most) > zstdPlainWindow
 		}
 		at += f.size
 	}
-	return out, large, nil
+	d.cut = len(src) > at && len(src)-at < 4
+	return out, nil
 }
 
 // zstdFrame is what bounds the memory that a frame needs.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // ErrInvalidRecord is returned for records that break the record format: Kafka's InvalidRecordException.
@@ -170,41 +171,48 @@ type RecordReader struct {
 // recordBufferSize is how much of a compressed batch is decompressed at a time.
 const recordBufferSize = 16 << 10
 
-// Open begins to read the batch that h heads. maxBody bounds the bytes of one record of a compressed batch
-// (max.decompressed.message.bytes); records are read in place otherwise. Close must follow.
-func (rr *RecordReader) Open(h *BatchHeader, batch []byte, maxBody int) error {
+var recordReaders = sync.Pool{New: func() any { return new(RecordReader) }}
+
+// OpenRecords begins to read the batch that h heads. maxBody bounds the bytes of one record of a compressed batch
+// (max.decompressed.message.bytes); other records are read in place. Close must follow.
+func OpenRecords(h *BatchHeader, batch []byte, maxBody int) (*RecordReader, error) {
 	if len(batch) < BatchHeaderSize {
-		return fmt.Errorf("%w: %d bytes, a header is %d", ErrShortBatch, len(batch), BatchHeaderSize)
+		return nil, fmt.Errorf("%w: %d bytes, a header is %d", ErrShortBatch, len(batch), BatchHeaderSize)
 	}
-	rr.at, rr.left, rr.maxBody, rr.d, rr.ended = 0, h.NumRecords, maxBody, nil, nil
 	if h.NumRecords < 0 {
-		return fmt.Errorf("%w: the batch declares %d records", ErrInvalidRecord, h.NumRecords)
+		return nil, fmt.Errorf("%w: the batch declares %d records", ErrInvalidRecord, h.NumRecords)
 	}
-	if h.Compression() == CompressionNone {
+	var d *Decompressor
+	if h.Compression() != CompressionNone {
+		var err error
+		if d, err = NewDecompressor(h.Compression(), batch[BatchHeaderSize:]); err != nil {
+			return nil, err
+		}
+	}
+	rr := recordReaders.Get().(*RecordReader)
+	rr.at, rr.left, rr.maxBody, rr.d, rr.ended = 0, h.NumRecords, maxBody, d, nil
+	if d == nil {
 		rr.buf = batch[BatchHeaderSize:]
-		return nil
-	}
-	d, err := NewDecompressor(h.Compression(), batch[BatchHeaderSize:])
-	if err != nil {
-		return err
+		return rr, nil
 	}
 	if rr.own == nil {
 		rr.own = make([]byte, recordBufferSize)
 	}
-	rr.d, rr.buf = d, rr.own[:0]
-	return nil
+	rr.buf = rr.own[:0]
+	return rr, nil
 }
 
-// Close gives back what Open took. The reader may be opened again.
+// Close gives back what OpenRecords took. The reader may not be used afterwards.
 func (rr *RecordReader) Close() {
 	if rr.d != nil {
 		rr.d.Close()
 		rr.d = nil
-		if cap(rr.own) > maxKeptBuffer {
-			rr.own = nil
-		}
+	}
+	if cap(rr.own) > maxKeptBuffer {
+		rr.own = nil
 	}
 	rr.buf = nil
+	recordReaders.Put(rr)
 }
 
 // fill makes at least n bytes available at buf[at:] if the stream has them. The buffer grows only as bytes arrive.
@@ -226,9 +234,8 @@ func (rr *RecordReader) fill(n int) {
 }
 
 // cut is the error of a batch whose bytes end where a record needs more: the stream's own unless it ended regularly.
-// A gzip stream that is cut off counts as a regular end here, as in Kafka.
 func (rr *RecordReader) cut() error {
-	if rr.ended != nil && rr.ended != io.EOF && rr.ended != io.ErrUnexpectedEOF {
+	if rr.ended != nil && rr.ended != io.EOF {
 		return rr.ended
 	}
 	return fmt.Errorf("%w: the batch ends inside a record", ErrInvalidRecord)
@@ -272,8 +279,6 @@ func (rr *RecordReader) end() error {
 	switch {
 	case len(rr.buf) > rr.at:
 		return fmt.Errorf("%w: bytes remain behind the last record", ErrInvalidRecord)
-	case rr.ended == io.ErrUnexpectedEOF:
-		return corrupt("gzip", rr.ended)
 	case rr.ended != nil && rr.ended != io.EOF:
 		return rr.ended
 	}
@@ -306,6 +311,9 @@ func (rr *RecordReader) NextPartial(r *Record) error {
 		return rr.Next(r)
 	}
 	length, err := rr.length()
+	if err == errLengthVarint {
+		return fmt.Errorf("%w: %w", ErrInvalidRecord, err)
+	}
 	if err != nil {
 		return err
 	}

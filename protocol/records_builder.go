@@ -20,15 +20,14 @@ type BatchBuilder struct {
 	// LogAppendTime, if it is 0 or more, is the timestamp in ms of all records; they keep their own deltas behind it.
 	LogAppendTime int64
 
-	out     []byte // where the batch goes: the header's room, then the records unless they are compressed
-	start   int    // of the batch in out
-	z       *Compressor
-	record  []byte
-	num     int32
-	base    int64
-	max     int64
-	maxAt   int64
-	dropped error
+	out    []byte // where the batch goes: the header's room, then the records unless they are compressed
+	start  int    // of the batch in out
+	z      *Compressor
+	record []byte
+	num    int32
+	base   int64
+	max    int64
+	maxAt  int64
 }
 
 // NewBatchBuilder returns a builder for uncompressed batches without producer. Call Append next.
@@ -64,24 +63,37 @@ func (b *BatchBuilder) NumRecords() int32 { return b.num }
 func (b *BatchBuilder) Append(timestamp int64, key, value []byte, headers ...Header) error {
 	b.record = b.record[:0]
 	for _, h := range headers {
-		b.record = appendSized(b.record, h.Key, h.Key == nil)
-		b.record = appendSized(b.record, h.Value, h.Value == nil)
 		if h.Key == nil {
 			return fmt.Errorf("%w: a header's key is null", ErrInvalidRecord)
 		}
+		b.appendHeader(h)
 	}
-	n := len(b.record)
-	return b.append(timestamp, key, value, int32(len(headers)), n)
+	return b.append(timestamp, key, value, int32(len(headers)))
 }
 
 // AppendRecord adds a record that was read from another batch, with the next offset and a timestamp in ms of its own.
+// All its sizes are written anew: over-long varints and sizes below -1 do not survive, nor do its attributes.
 func (b *BatchBuilder) AppendRecord(timestamp int64, r *Record) error {
-	b.record = append(b.record[:0], r.Headers...)
-	return b.append(timestamp, r.Key, r.Value, r.NumHeaders, len(b.record))
+	b.record = b.record[:0]
+	for rest := r.Headers; len(rest) > 0; {
+		h, next, err := NextHeader(rest)
+		if err != nil {
+			return err
+		}
+		b.appendHeader(h)
+		rest = next
+	}
+	return b.append(timestamp, r.Key, r.Value, r.NumHeaders)
 }
 
-// append writes a record whose encoded headers are b.record[:headers].
-func (b *BatchBuilder) append(timestamp int64, key, value []byte, numHeaders int32, headers int) error {
+func (b *BatchBuilder) appendHeader(h Header) {
+	b.record = appendSized(b.record, h.Key)
+	b.record = appendSized(b.record, h.Value)
+}
+
+// append writes a record whose encoded headers are in b.record.
+func (b *BatchBuilder) append(timestamp int64, key, value []byte, numHeaders int32) error {
+	headers := len(b.record)
 	if b.num == math.MaxInt32 {
 		return fmt.Errorf("%w: a batch holds no more than %d", ErrInvalidRecord, b.num)
 	}
@@ -94,8 +106,8 @@ func (b *BatchBuilder) append(timestamp int64, key, value []byte, numHeaders int
 	body := append(b.record, 0) // attributes: none are defined
 	body = binary.AppendVarint(body, timestamp-b.base)
 	body = binary.AppendVarint(body, int64(b.num))
-	body = appendSized(body, key, key == nil)
-	body = appendSized(body, value, value == nil)
+	body = appendSized(body, key)
+	body = appendSized(body, value)
 	body = binary.AppendVarint(body, int64(numHeaders))
 	b.record = body
 	length := len(body)
@@ -118,8 +130,8 @@ func (b *BatchBuilder) append(timestamp int64, key, value []byte, numHeaders int
 	return nil
 }
 
-func appendSized(b, p []byte, null bool) []byte {
-	if null {
+func appendSized(b, p []byte) []byte {
+	if p == nil {
 		return append(b, 1) // the varint -1
 	}
 	return append(binary.AppendVarint(b, int64(len(p))), p...)
