@@ -12,7 +12,7 @@ ARGS ?=
 # Packages with fuzz targets, and how long each target runs.
 FUZZTIME ?= 10s
 
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help
 help: ## list the targets
