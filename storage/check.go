@@ -31,6 +31,14 @@ func CheckAppend(end int64, h *protocol.BatchHeader, batch []byte) error {
 	return nil
 }
 
+// CheckRead tells whether a log of [start, end] cannot be read from offset on.
+func CheckRead(start, end, offset int64) error {
+	if offset < start || offset > end {
+		return fmt.Errorf("read: %w: %d is not in [%d, %d]", ErrOutOfRange, offset, start, end)
+	}
+	return nil
+}
+
 // CheckStartOffset tells whether a log of [start, end] may not start at offset.
 func CheckStartOffset(start, end, offset int64) error {
 	if offset < start || offset > end {

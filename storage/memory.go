@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -103,11 +102,10 @@ func (l *memoryLog) Truncate(offset int64) error {
 }
 
 func (l *memoryLog) Read(offset, end int64, maxBytes int, atLeastOne bool) ([][]byte, error) {
-	if offset < l.start || offset > l.end {
-		return nil, fmt.Errorf("%w: %d is not in [%d, %d]", ErrOutOfRange, offset, l.start, l.end)
+	if err := CheckRead(l.start, l.end, offset); err != nil {
+		return nil, err
 	}
-	out, _ := l.batches.Read(offset, end, maxBytes, atLeastOne)
-	return out, nil
+	return l.batches.Read(offset, end, maxBytes, atLeastOne), nil
 }
 
 func (l *memoryLog) Batches(offset int64, f func(Batch) bool) error {

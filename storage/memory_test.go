@@ -9,22 +9,14 @@ import (
 	"kshare/storage/storagetest"
 )
 
-func TestMemoryReadsWhatWasAppended(t *testing.T) {
-	store := storage.NewMemory()
-	l, err := store.OpenLog(storage.PartitionID{}, false)
-	require.NoError(t, err)
-	var all []byte
-	for i := range int64(1000) {
-		h, b := storagetest.Batch(i*2, i*2+1, i, 100)
-		all = append(all, b...)
-		require.NoError(t, l.Append(h, b))
-	}
-	got, err := l.Read(0, l.EndOffset(), 1<<30, false)
-	require.NoError(t, err)
-	var read []byte
-	for _, s := range got {
-		read = append(read, s...)
-	}
-	require.Equal(t, all, read)
-	require.EqualValues(t, len(all), l.Size())
+func TestMemory(t *testing.T) {
+	storagetest.Run(t, func() (storage.Store, func(storage.Store) (storage.Store, error), error) {
+		return storage.NewMemory(), nil, nil
+	})
+}
+
+func TestMemoryHasNothingToWaitFor(t *testing.T) {
+	s := storage.NewMemory()
+	require.NoError(t, s.PutMetadata("a", []byte("b")))
+	require.Nil(t, s.Commit())
 }

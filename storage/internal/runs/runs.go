@@ -118,8 +118,7 @@ func (l *List) find(offset int64) (int, int) {
 // Read returns whole batches from the one that holds offset, or the first behind it, up to but not including the
 // first whose base offset is at or above end. They take no more than maxBytes, except that the first is returned
 // whatever its size where atLeastOne is set. Batches of one slice follow each other in it without a gap.
-// The second result tells whether the list ended before a limit was met.
-func (l *List) Read(offset, end int64, maxBytes int, atLeastOne bool) ([][]byte, bool) {
+func (l *List) Read(offset, end int64, maxBytes int, atLeastOne bool) [][]byte {
 	var out [][]byte
 	n, i := l.find(offset)
 	for ; n < len(l.runs); n, i = n+1, 0 {
@@ -135,10 +134,10 @@ func (l *List) Read(offset, end int64, maxBytes int, atLeastOne bool) ([][]byte,
 			maxBytes -= to - from
 		}
 		if k < len(r.at) {
-			return out, false
+			return out
 		}
 	}
-	return out, true
+	return out
 }
 
 // Batches calls f for the batches from the one that holds offset on, or the first behind it, until f returns false.
