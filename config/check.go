@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,7 +62,11 @@ func (v *Values) checkBroker() error {
 	for _, r := range brokerRules {
 		left, right := v.Long(r.left), v.Long(r.right)
 		if left > right || r.strict && left == right {
-			return fmt.Errorf(r.text, r.left, r.right)
+			message := fmt.Sprintf(r.text, r.left, r.right)
+			if strings.HasPrefix(r.left, "replica.") {
+				return requirement(message)
+			}
+			return errors.New(message)
 		}
 	}
 	return v.checkAmounts()
@@ -99,7 +104,10 @@ func (v *Values) checkNames() error {
 		}
 	}
 	if dirs := v.List("cordoned.log.dirs"); len(dirs) > 1 && slices.Contains(dirs, "*") {
-		return fmt.Errorf("When cordoned.log.dirs is set to *, it must not contain other values")
+		return requirement("When cordoned.log.dirs is set to *, it must not contain other values")
+	}
+	if missing := v.uncordonable(); len(missing) > 0 {
+		return requirement("All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : " + strings.Join(missing, ", "))
 	}
 	for _, key := range []string{"listener.security.protocol.map", "max.connections.per.ip.overrides"} {
 		for _, entry := range splitList(v.String(key)) {
@@ -114,29 +122,49 @@ func (v *Values) checkNames() error {
 	return nil
 }
 
+// requirement is a rule's message; where a client sees it Kafka puts "requirement failed: " before it.
+type requirement string
+
+func (r requirement) Error() string { return string(r) }
+
+// uncordonable gives the cordoned log directories that are none of the broker's.
+func (v *Values) uncordonable() []string {
+	dirs := v.List("log.dirs")
+	if dirs == nil {
+		dirs = v.List("log.dir")
+	}
+	var missing []string
+	for _, d := range v.List("cordoned.log.dirs") {
+		if d != "*" && !slices.Contains(dirs, d) {
+			missing = append(missing, d)
+		}
+	}
+	return missing
+}
+
 func (v *Values) checkAmounts() error {
 	if ms, _ := v.inMillis(rollFamily); ms < 1 {
-		return fmt.Errorf("log.roll.ms must be greater than or equal to 1")
+		return requirement("log.roll.ms must be greater than or equal to 1")
 	}
 	if ms, _ := v.inMillis(jitterFamily); ms < 0 {
-		return fmt.Errorf("log.roll.jitter.ms must be greater than or equal to 0")
+		return requirement("log.roll.jitter.ms must be greater than or equal to 0")
 	}
 	// Any negative time is unlimited.
 	if ms, _ := v.inMillis(retentionFamily); ms == 0 {
-		return fmt.Errorf("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+		return requirement("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
 	}
 	if threads := v.Long("log.cleaner.threads"); threads > 0 && v.Long("log.cleaner.dedupe.buffer.size")/threads < 1<<20 {
-		return fmt.Errorf("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+		return requirement("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
 	}
 	if n := v.Long("queued.max.request.bytes"); n > 0 && n < v.Long("socket.request.max.bytes") {
-		return fmt.Errorf("queued.max.request.bytes must be larger or equal to socket.request.max.bytes")
+		return requirement("queued.max.request.bytes must be larger or equal to socket.request.max.bytes")
 	}
 	if v.Long("max.connections.per.ip") == 0 && v.String("max.connections.per.ip.overrides") == "" {
-		return fmt.Errorf("max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.")
+		return requirement("max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.")
 	}
 	for _, l := range v.List("advertised.listeners") {
 		if strings.Contains(l, "//0.0.0.0:") {
-			return fmt.Errorf("advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.")
+			return requirement("advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.")
 		}
 	}
 	return nil

@@ -80,6 +80,9 @@ type Key struct {
 	// BrokerSynonym is the broker key that a topic or group key falls back to, "" for none.
 	BrokerSynonym string
 
+	// runtimeOnly keys are no part of a static configuration and are described only where they are set.
+	runtimeOnly bool
+
 	check    validator
 	distinct bool // a list that drops repeated elements
 }
@@ -111,8 +114,19 @@ var tables = sync.OnceValue(func() *[scopes]table {
 	if err := lines.Err(); err != nil {
 		panic("config: embedded definitions: " + err.Error())
 	}
+	for _, name := range throttledRates {
+		k := &Key{Name: name, Scope: ScopeBroker, Type: Long, Default: &unthrottled, Internal: true, Dynamic: ClusterWide, runtimeOnly: true, check: inRange("0", "_")}
+		ts[ScopeBroker].keys = append(ts[ScopeBroker].keys, k)
+		ts[ScopeBroker].byName[name] = k
+	}
 	return &ts
 })
+
+// throttledRates are the quotas of replication, in bytes per second.
+// Source: server DynamicConfig.Broker.
+var throttledRates = []string{"leader.replication.throttled.rate", "follower.replication.throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second"}
+
+var unthrottled = "9223372036854775807"
 
 func parseDefinition(line string) *Key {
 	f := strings.Split(line, "\t")

@@ -30,6 +30,7 @@ type node struct {
 	static  map[string]string
 	dynamic map[string]string
 	loggers map[string]string
+	added   bool // false where only stored changes are known
 }
 
 // Topics tells the topics that exist.
@@ -78,7 +79,7 @@ func (s *State) AddNode(id int32, static *Static) {
 	if old := s.nodes[id]; old != nil {
 		dynamic = old.dynamic
 	}
-	s.nodes[id] = &node{static: values, dynamic: dynamic, loggers: map[string]string{rootLogger: "INFO"}}
+	s.nodes[id] = &node{static: values, dynamic: dynamic, loggers: map[string]string{rootLogger: "INFO"}, added: true}
 	s.changed()
 }
 

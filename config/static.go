@@ -67,6 +67,9 @@ func (s *Static) Values() *Values { return newBrokerValues(s.text, nil, nil) }
 // staticKey finds a broker key's definition, also behind a listener's prefix.
 func staticKey(name string) (*Key, error) {
 	if k := brokerKey(name); k != nil {
+		if k.runtimeOnly {
+			return nil, fmt.Errorf("broker configuration %s can only be set at run time", name)
+		}
 		return k, nil
 	}
 	if right, ok := renamed[name]; ok {

@@ -90,20 +90,30 @@ func (v *Values) typed(key string, types ...Type) Value {
 func (v *Values) inMillis(family []unitKey) (ms int64, ok bool) {
 	for _, u := range family {
 		if n, ok := v.values[u.name].(int64); ok {
-			if n < 0 || n > math.MaxInt64/u.ms {
-				return n, true
+			if n < 0 {
+				return -1, true // without limit
 			}
-			return n * u.ms, true
+			return n * u.ms, true // an INT of hours fits
 		}
 	}
 	return 0, false
 }
 
-// newBrokerValues computes a broker's values: set for the broker, set for all brokers, static, default.
+// newBrokerValues computes a broker's values: set for the broker, set for all brokers, static, default. A key that is
+// set at run time hides the static values of its whole family (log.retention.hours under log.retention.ms).
+// Source: core DynamicBrokerConfig.overrideProps.
 func newBrokerValues(static, forAll, forBroker map[string]string) *Values {
 	v := &Values{ScopeBroker, make(map[string]Value, len(Keys(ScopeBroker)))}
 	for _, k := range Keys(ScopeBroker) {
-		v.values[k.Name] = firstValid(k, forBroker, forAll, static)
+		layers := []map[string]string{forBroker, forAll, static}
+		for _, u := range unitFamilies[k.Name] {
+			if _, set := forBroker[u.name]; set {
+				layers = layers[:1]
+			} else if _, set := forAll[u.name]; set {
+				layers = layers[:min(2, len(layers))]
+			}
+		}
+		v.values[k.Name] = firstValid(k, layers...)
 	}
 	return v
 }

@@ -1,0 +1,29 @@
+package config
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"unicode/utf16"
+)
+
+// spreadHash is the hash by which a java.util.HashMap places a string.
+func spreadHash(s string) uint32 {
+	var h uint32
+	for _, unit := range utf16.Encode([]rune(s)) {
+		h = 31*h + uint32(unit)
+	}
+	return h ^ h>>16
+}
+
+// hashOrder sorts names as a hash map of size entries iterates over them: by table index, and within one index by the
+// signed hash (Scala's map; Java's keeps the order of insertion there, which nobody can tell from outside).
+func hashOrder(names []string, size int) []string {
+	// The table has the next power of two that is at least size/0.75+1, and at least 16.
+	mask := uint32(1)<<bits.Len(uint(max(15, size*4/3))) - 1
+	slices.SortFunc(names, func(a, b string) int {
+		ha, hb := spreadHash(a), spreadHash(b)
+		return cmp.Or(cmp.Compare(ha&mask, hb&mask), cmp.Compare(int32(ha), int32(hb)), cmp.Compare(a, b))
+	})
+	return names
+}
