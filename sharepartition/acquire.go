@@ -100,7 +100,7 @@ func (a *acquisition) walk(last, room int64) {
 	default:
 		base, n = max(base, p.start), n+1
 	}
-	behind := base
+	behind := max(base, p.start)
 	for n = a.following(n); n < p.tail && p.at(n).first <= last; n = a.following(n + 1) {
 		if a.count >= room {
 			return
@@ -109,7 +109,7 @@ func (a *acquisition) walk(last, room int64) {
 			if first := p.at(n).first; behind < first {
 				n += a.fresh(n, behind, first-1, room-a.count)
 			}
-			behind = p.at(n).last + 1
+			behind = max(p.at(n).last+1, p.start)
 			if a.count >= room {
 				return
 			}
@@ -119,7 +119,7 @@ func (a *acquisition) walk(last, room int64) {
 		}
 	}
 	if n = p.floor(last); n >= p.head {
-		base = max(base, p.at(n).last+1)
+		base = max(base, p.at(n).last+1, p.start)
 	}
 	if a.count < room && base <= last {
 		a.fresh(n+1, base, last, room-a.count)

@@ -227,12 +227,7 @@ func (p *Partition) LogStartMoved(logStart int64) bool {
 	for n := p.head; n < p.tail; n++ {
 		p.recount(p.at(n))
 	}
-	for p.below == 0 && !p.empty() && p.at(p.head).last < p.start {
-		if sp := p.at(p.head).sp; sp != nil {
-			p.freeSplit(sp)
-		}
-		p.pop()
-	}
+	p.trim()
 	return true
 }
 

@@ -516,6 +516,7 @@ func (m *model) persisted(id uint64, ok bool) (s Settled) {
 }
 
 func (m *model) advance() bool {
+	m.trim()
 	before := m.start
 	start := m.start
 	gone := 0
@@ -657,15 +658,20 @@ func (m *model) logStartMoved(to int64) bool {
 	} else {
 		m.gapOpen = false
 	}
-	clean := true
-	m.each(func(o int64, _ *modelBatch, r *rec) bool {
-		clean = clean && (o >= to || r.state.terminal() && r.write == 0)
-		return true
-	})
-	for clean && len(m.batches) > 0 && m.batches[0].last < to {
+	m.trim()
+	return true
+}
+
+// trim forgets leading batches below the start in which nothing can happen any more.
+func (m *model) trim() {
+	for len(m.batches) > 0 && m.batches[0].last < m.start {
+		for _, r := range m.batches[0].recs {
+			if !r.state.terminal() || r.write != 0 {
+				return
+			}
+		}
 		m.batches = m.batches[1:]
 	}
-	return true
 }
 
 func (m *model) deadline() (first time.Duration, found bool) {

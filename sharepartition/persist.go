@@ -176,6 +176,7 @@ func (p *Partition) rolledBack(lock uint32, count uint8, limit int, first, last 
 // advance moves the start over the leading run of records that are terminal and persisted, and drops the batches
 // it has passed. It stays while a record below it is still held, and before a hole that is to be delivered.
 func (p *Partition) advance() bool {
+	p.trim()
 	if p.below > 0 {
 		return false
 	}
@@ -190,10 +191,7 @@ func (p *Partition) advance() bool {
 			break
 		}
 		p.passTo(b.last + 1)
-		if b.sp != nil {
-			p.freeSplit(b.sp)
-		}
-		p.pop()
+		p.dropHead()
 		if p.empty() {
 			p.end = max(p.end, p.start)
 			p.start = p.end
@@ -207,6 +205,20 @@ func (p *Partition) advance() bool {
 		p.start = max(p.start, next)
 	}
 	return p.start > before
+}
+
+// trim drops the batches that the log start has passed and whose records are settled.
+func (p *Partition) trim() {
+	for !p.empty() && p.at(p.head).last < p.start && p.at(p.head).settled() {
+		p.dropHead()
+	}
+}
+
+func (p *Partition) dropHead() {
+	if sp := p.at(p.head).sp; sp != nil {
+		p.freeSplit(sp)
+	}
+	p.pop()
 }
 
 // passTo moves the start to an offset within or just behind the head batch, all of whose records below it are
