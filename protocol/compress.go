@@ -69,18 +69,17 @@ func corrupt(codec string, err error) error {
 // window (zstd 128 MiB, lz4 4 MiB) whatever the stream declares, with one exception that the format forces: a bare
 // snappy block is decoded whole, to at most 22 times its size.
 type Decompressor struct {
-	codec int8
-	src   []byte // not read yet; gzip and zstd keep their position in in
-	block []byte // decoded and not handed out yet; snappy and lz4
-	buf   []byte // what block points into, kept
-	in    bytes.Reader
-	gzip  *gzip.Reader
-	zstd  *zstd.Decoder
-	lz4   lz4Frame
-	raw   bool // snappy: one bare block
-	large bool // zstd: the window is too large to keep
-	cut   bool // zstd: the stream ends in less than a frame's magic
-	ended bool
+	codec  int8
+	src    []byte       // not read yet; gzip and zstd keep their own position
+	block  []byte       // decoded and not handed out yet; snappy and lz4
+	buf    []byte       // what block points into, kept
+	in     bytes.Reader // gzip's
+	gzip   *gzip.Reader
+	frames zstdFrames
+	zstd   *zstd.Decoder
+	lz4    lz4Frame
+	raw    bool // snappy: one bare block
+	ended  bool
 }
 
 // maxKeptBuffer is the largest buffer that a Decompressor keeps for its next stream.
@@ -98,7 +97,7 @@ func NewDecompressor(codec int8, src []byte) (*Decompressor, error) {
 	if !ok {
 		d = &Decompressor{codec: codec}
 	}
-	d.src, d.block, d.ended, d.large, d.cut = src, nil, false, false, false
+	d.src, d.block, d.ended = src, nil, false
 	var err error
 	switch codec {
 	case CompressionGzip:
@@ -124,10 +123,7 @@ func (d *Decompressor) Close() {
 	if cap(d.buf) > maxKeptBuffer {
 		d.buf = nil
 	}
-	if d.large && d.zstd != nil {
-		d.zstd.Close()
-		d.zstd = nil
-	}
+	d.closeZstd()
 	decompressors[d.codec].Put(d)
 }
 

@@ -11,13 +11,20 @@ import (
 
 // Compressor compresses records into a slice, in the framing that Kafka's own clients and brokers write.
 type Compressor struct {
-	c       Compression
-	out     sliceWriter
-	w       io.WriteCloser // gzip and zstd
-	pool    *sync.Pool     // where w goes back
-	pending []byte         // less than a block; snappy and lz4
-	scratch []byte
+	c      Compression
+	out    sliceWriter
+	w      io.WriteCloser // gzip and zstd
+	pool   *sync.Pool     // where w goes back
+	blocks *blockBuffers  // snappy and lz4
 }
+
+// blockBuffers is what a codec of blocks works in.
+type blockBuffers struct {
+	pending []byte // less than a block
+	scratch []byte // for the block compressed
+}
+
+var blockBufferPool = sync.Pool{New: func() any { return new(blockBuffers) }}
 
 type sliceWriter struct{ b []byte }
 
@@ -35,9 +42,11 @@ func NewCompressor(dst []byte, c Compression) (*Compressor, error) {
 	switch c.Type {
 	case CompressionNone:
 	case CompressionSnappy:
+		z.blocks = blockBufferPool.Get().(*blockBuffers)
 		z.out.b = append(z.out.b, snappyMagic[:]...)
 		z.out.b = append(z.out.b, 0, 0, 0, 1, 0, 0, 0, 1)
 	case CompressionLZ4:
+		z.blocks = blockBufferPool.Get().(*blockBuffers)
 		z.out.b = appendLZ4Header(z.out.b)
 	case CompressionGzip:
 		if c.Level == DefaultGzipLevel {
@@ -79,15 +88,15 @@ func (z *Compressor) Write(p []byte) (int, error) {
 	switch {
 	case z.w != nil:
 		return z.w.Write(p)
-	case z.c.Type != CompressionSnappy && z.c.Type != CompressionLZ4:
+	case z.blocks == nil:
 		return z.out.Write(p)
 	}
-	n := len(p)
+	n, buf := len(p), z.blocks
 	for size := z.blockSize(); len(p) > 0; {
-		k := min(size-len(z.pending), len(p))
-		z.pending = append(z.pending, p[:k]...)
+		k := min(size-len(buf.pending), len(p))
+		buf.pending = append(buf.pending, p[:k]...)
 		p = p[k:]
-		if len(z.pending) == size {
+		if len(buf.pending) == size {
 			if err := z.flush(); err != nil {
 				return 0, err
 			}
@@ -104,15 +113,16 @@ func (z *Compressor) blockSize() int {
 }
 
 func (z *Compressor) flush() (err error) {
-	if len(z.pending) == 0 {
+	buf := z.blocks
+	if len(buf.pending) == 0 {
 		return nil
 	}
 	if z.c.Type == CompressionSnappy {
-		z.out.b, z.scratch = appendSnappyBlock(z.out.b, z.pending, z.scratch)
+		z.out.b, buf.scratch = appendSnappyBlock(z.out.b, buf.pending, buf.scratch)
 	} else {
-		z.out.b, z.scratch, err = appendLZ4Block(z.out.b, z.pending, z.scratch, z.c.Level)
+		z.out.b, buf.scratch, err = appendLZ4Block(z.out.b, buf.pending, buf.scratch, z.c.Level)
 	}
-	z.pending = z.pending[:0]
+	buf.pending = buf.pending[:0]
 	return err
 }
 
@@ -129,6 +139,8 @@ func (z *Compressor) Close() ([]byte, error) {
 		if z.c.Type == CompressionLZ4 {
 			z.out.b = append(z.out.b, 0, 0, 0, 0)
 		}
+		blockBufferPool.Put(z.blocks)
+		z.blocks = nil
 	case CompressionGzip, CompressionZstd:
 		if err := z.w.Close(); err != nil {
 			return nil, err

@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -12,27 +11,27 @@ import (
 const (
 	// zstdMaxWindow is the largest window that libzstd decodes unless told otherwise, and so Kafka.
 	zstdMaxWindow = 128 << 20
-	// zstdPlainWindow is the largest window that is allocated as declared: what every decoder must support.
-	zstdPlainWindow = 8 << 20
-	zstdMaxBlock    = 128 << 10
-	zstdMagic       = 0xFD2FB528
-	zstdSkippable   = 0x184D2A50 // to 0x184D2A5F
+	// zstdKeptWindow is the largest window that a decoder may have had to be kept for another stream.
+	zstdKeptWindow = 8 << 20
+	zstdMaxBlock   = 128 << 10
+	zstdMagic      = 0xFD2FB528
+	zstdSkippable  = 0x184D2A50 // to 0x184D2A5F
 )
 
 func (d *Decompressor) openZstd() error {
-	src, err := d.limitZstdWindows()
-	if err != nil {
+	d.frames = zstdFrames{src: d.src, windows: d.frames.windows[:0]}
+	if err := d.frames.limitWindows(); err != nil {
 		return corrupt("zstd", err)
 	}
 	if d.zstd == nil {
+		var err error
 		d.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(zstdMaxWindow), zstd.WithDecodeBuffersBelow(0))
 		if err != nil {
 			return err
 		}
 	}
-	d.in.Reset(src)
-	if err := d.zstd.Reset(&d.in); err != nil {
+	if err := d.zstd.Reset(&d.frames); err != nil {
 		return corrupt("zstd", err)
 	}
 	return nil
@@ -42,7 +41,7 @@ func (d *Decompressor) openZstd() error {
 func (d *Decompressor) readZstd(p []byte) (int, error) {
 	n, err := d.zstd.Read(p)
 	switch {
-	case err == io.EOF && d.cut:
+	case err == io.EOF && d.frames.cut:
 		err = corrupt("zstd", errShort)
 	case err != nil && err != io.EOF:
 		err = corrupt("zstd", err)
@@ -50,43 +49,73 @@ func (d *Decompressor) readZstd(p []byte) (int, error) {
 	return n, err
 }
 
-// limitZstdWindows lowers each declared window above zstdPlainWindow to what the frame's blocks can fill, because the
-// decoder allocates a window before it sees a block. It returns src itself or a changed copy, and notes whether a
-// large window remains. A frame it cannot follow to its end is left to the decoder, which finds the error.
-func (d *Decompressor) limitZstdWindows() (out []byte, err error) {
-	src := d.src
-	out = src
+func (d *Decompressor) closeZstd() {
+	if d.frames.large && d.zstd != nil {
+		d.zstd.Close()
+		d.zstd = nil
+	}
+	d.frames.src = nil
+}
+
+// zstdFrames gives a stream to the decoder with each window lowered to what its frame's blocks can fill, because the
+// decoder allocates a window before it sees a block.
+type zstdFrames struct {
+	src     []byte
+	at      int
+	windows []zstdWindow // ascending
+	large   bool         // a window above zstdKeptWindow remains
+	cut     bool         // the stream ends in less than a frame's magic
+}
+
+// zstdWindow is a window descriptor that stands in for the stream's own at a position.
+type zstdWindow struct {
+	at         int
+	descriptor byte
+}
+
+func (f *zstdFrames) Read(p []byte) (int, error) {
+	if f.at == len(f.src) {
+		return 0, io.EOF
+	}
+	n := copy(p, f.src[f.at:])
+	for _, w := range f.windows {
+		if k := w.at - f.at; k >= 0 && k < n {
+			p[k] = w.descriptor
+		}
+	}
+	f.at += n
+	return n, nil
+}
+
+// limitWindows follows the frames of the stream. One it cannot follow to its end is left to the decoder, which finds the error.
+func (f *zstdFrames) limitWindows() error {
 	at := 0
-	for len(src)-at >= 8 {
-		b := src[at:]
+	for len(f.src)-at >= 8 {
+		b := f.src[at:]
 		magic := binary.LittleEndian.Uint32(b)
 		if magic&^0xf == zstdSkippable {
-			at += 8 + int(binary.LittleEndian.Uint32(b[4:]))
+			skip := uint64(8) + uint64(binary.LittleEndian.Uint32(b[4:]))
+			at += int(min(skip, uint64(len(b))))
 			continue
 		}
-		f, ok := parseZstdFrame(b)
+		frame, ok := parseZstdFrame(b)
 		if magic != zstdMagic || !ok {
-			return out, nil
+			return nil
 		}
-		if f.window > zstdMaxWindow {
-			return nil, errors.New("the window is larger than 128 MiB")
+		switch {
+		case frame.window > zstdMaxWindow:
+			return errors.New("the window is larger than 128 MiB")
+		case frame.window <= frame.most:
+		case frame.single:
+			return errors.New("a frame declares more content than its blocks can hold")
+		default:
+			f.windows = append(f.windows, zstdWindow{at + 5, zstdDescriptor(frame.most)})
 		}
-		if f.window > zstdPlainWindow {
-			if f.single && f.window > f.most {
-				return nil, errors.New("the frame declares more content than its blocks can hold")
-			}
-			if !f.single && f.window > f.most {
-				if &out[0] == &src[0] {
-					out = bytes.Clone(src)
-				}
-				out[at+5] = zstdWindowByte(f.most)
-			}
-			d.large = d.large || min(f.window, f.most) > zstdPlainWindow
-		}
-		at += f.size
+		f.large = f.large || min(frame.window, frame.most) > zstdKeptWindow
+		at += frame.size
 	}
-	d.cut = len(src) > at && len(src)-at < 4
-	return out, nil
+	f.cut = len(f.src) > at && len(f.src)-at < 4
+	return nil
 }
 
 // zstdFrame is what bounds the memory that a frame needs.
@@ -97,7 +126,7 @@ type zstdFrame struct {
 	size   int    // bytes of the frame in the stream, or to the stream's end where it is cut
 }
 
-// parseZstdFrame follows a frame from its magic over its block headers (RFC 8878, 3.1.1).
+// parseZstdFrame follows a frame from its magic over its block headers (RFC 8878, 3.1.1). b holds at least 8 bytes.
 func parseZstdFrame(b []byte) (f zstdFrame, ok bool) {
 	flags := b[4]
 	f.single = flags&0x20 != 0
@@ -108,8 +137,7 @@ func parseZstdFrame(b []byte) (f zstdFrame, ok bool) {
 		f.window = base + base/8*mantissa
 		at++
 	}
-	at += [4]int{0, 1, 2, 4}[flags&3]
-	var content [8]byte
+	at += [4]int{0, 1, 2, 4}[flags&3] // dictionary id
 	n := [4]int{0, 2, 4, 8}[flags>>6]
 	if f.single && n == 0 {
 		n = 1
@@ -117,9 +145,13 @@ func parseZstdFrame(b []byte) (f zstdFrame, ok bool) {
 	if len(b) < at+n {
 		return f, false
 	}
-	copy(content[:], b[at:at+n])
 	if f.single {
+		var content [8]byte
+		copy(content[:], b[at:at+n])
 		f.window = binary.LittleEndian.Uint64(content[:])
+		if n == 2 {
+			f.window += 256
+		}
 	}
 	at += n
 	for last := false; !last; {
@@ -142,19 +174,17 @@ func parseZstdFrame(b []byte) (f zstdFrame, ok bool) {
 			f.most += zstdMaxBlock
 			at += size
 		}
-		if at > len(b) {
-			at = len(b)
-		}
+		at = min(at, len(b))
 	}
 	if flags&4 != 0 {
 		at += 4
 	}
-	f.size = at
+	f.size = min(at, len(b))
 	return f, true
 }
 
-// zstdWindowByte is the descriptor of the smallest power of two that is a window of at least n bytes.
-func zstdWindowByte(n uint64) byte {
+// zstdDescriptor is the descriptor of the smallest power of two that is a window of at least n bytes.
+func zstdDescriptor(n uint64) byte {
 	exponent := byte(0)
 	for uint64(1)<<(10+exponent) < n {
 		exponent++
