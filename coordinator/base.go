@@ -133,6 +133,8 @@ type Completion struct {
 type Effects struct {
 	Records   []Record
 	Completed []Completion
+	// Share is the share coordinator's work, to be done after Records are appended.
+	Share []ShareStateChange
 }
 
 func (e *Effects) record(group string, key, value []byte) {

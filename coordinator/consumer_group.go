@@ -118,7 +118,7 @@ func (m *consumerMember) owns(f func(topicPartition)) {
 
 func (g *Groups) newConsumerGroup(id string) *consumerGroup {
 	return &consumerGroup{
-		g: g, name: id, epoch: firstEpoch,
+		g: g, name: id, epoch: firstEpoch, assignmentEpoch: firstEpoch,
 		members: map[string]*consumerMember{}, static: map[string]string{},
 		targets: map[string]assignor.Assignment{}, owners: map[topicPartition]string{},
 		regexes: map[string]*resolvedRegex{},
@@ -372,7 +372,7 @@ func (g *Groups) describeConsumer(c Caller, id string) kmsg.ConsumerGroupDescrib
 	}
 	for name := range cg.names() {
 		if !c.allowed(kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeTopic, name) {
-			message := "The group has described topic(s) that the client is not authorized to describe."
+			message := topicsNotDescribable
 			x.ErrorCode, x.ErrorMessage = errorcode.TopicAuthorizationFailed, &message
 			return x
 		}

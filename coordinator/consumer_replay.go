@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"fmt"
-
 )
 
 // replayConsumer takes in a record of a consumer group: key versions 3 to 8 and 16.
@@ -70,7 +69,7 @@ func (cg *consumerGroup) replayEpoch(value []byte) error {
 
 func (cg *consumerGroup) replayTargetMetadata(value []byte) (err error) {
 	if value == nil {
-		cg.assignmentEpoch, cg.assignedMs = 0, 0
+		cg.assignmentEpoch, cg.assignedMs = firstEpoch, 0
 		return nil
 	}
 	cg.assignmentEpoch, cg.assignedMs, err = readTargetMetadata(value)
@@ -146,4 +145,3 @@ func (cg *consumerGroup) replayRegex(pattern string, value []byte) error {
 	}
 	return r.err
 }
-

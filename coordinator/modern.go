@@ -1,11 +1,13 @@
 package coordinator
 
 import (
+	"cmp"
 	"encoding/binary"
 	"hash/fnv"
 	"maps"
 	"slices"
 	"time"
+	"unicode/utf16"
 
 	"kshare/coordinator/assignor"
 )
@@ -19,7 +21,7 @@ const (
 	epochLeaveStatic int32 = -2
 )
 
-// firstEpoch is the epoch of a group before anything happened to it.
+// firstEpoch is the epoch of a group and of its empty target before anything happened to it.
 const firstEpoch int32 = 1
 
 // Member states as current assignments are stored with them. Source: MemberState.
@@ -28,6 +30,9 @@ const (
 	memberUnrevoked  int8 = 1 // the client is to give partitions up
 	memberUnreleased int8 = 2 // it waits for partitions that others have
 )
+
+// topicsNotDescribable is said of a group with topics that the caller may not describe.
+const topicsNotDescribable = "The group has described topic(s) that the client is not authorized to describe."
 
 // failure is an error answer of a heartbeat: a code and what is said with it, which may be nothing.
 type failure struct {
@@ -100,6 +105,8 @@ func listed(a assignor.Assignment) []assignor.TopicID {
 	return assignor.TopicOrder(slices.SortedFunc(maps.Keys(a), compareIDs))
 }
 
+func compareStrings(a, b string) int { return cmp.Compare(a, b) }
+
 func compareIDs(a, b assignor.TopicID) int { return slices.Compare(a[:], b[:]) }
 
 // sortedKeys are the keys of a map of members in their order.
@@ -118,4 +125,13 @@ func equalPtr[T comparable](a, b *T) bool {
 		return a == b
 	}
 	return *a == *b
+}
+
+// utf16Len is the length of a string as Java counts it.
+func utf16Len(s string) int {
+	n := 0
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
 }

@@ -1,0 +1,162 @@
+package coordinator
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+)
+
+// The group's side of altering and deleting the offsets of share groups. The offsets themselves are the share
+// coordinator's.
+
+const (
+	messageGroupInvalid   = "The group id is invalid."
+	messageGroupNotEmpty  = "The group is not empty."
+	messageNoSuchTopic    = "This server does not host this topic-partition."
+	messageNothingDeleted = "There is no offset information to delete."
+	messageGroupDenied    = "Not authorized to access group: Group authorization failed."
+	messageTopicDenied    = "Topic authorization failed."
+	messageNoShareGroups  = "The version of API is not supported."
+)
+
+// shareGroupWithoutMembers finds the share group of a request for offsets; it is nil where there is no group.
+func (g *Groups) shareGroupWithoutMembers(id string) (*shareGroup, *failure) {
+	if id == "" {
+		return nil, &failure{errorcode.InvalidGroupID, messageGroupInvalid}
+	}
+	sg, ok := g.groups[id].(*shareGroup)
+	if !ok && g.groups[id] != nil {
+		return nil, &failure{errorcode.GroupIDNotFound, g.notFound(id, shareType)}
+	}
+	if ok && len(sg.members) > 0 {
+		return nil, &failure{errorcode.NonEmptyGroup, messageGroupNotEmpty}
+	}
+	return sg, nil
+}
+
+// mayUseShareOffsets is the failure of a caller that may not do op on a group, or where there are no share groups.
+func (g *Groups) mayUseShareOffsets(c Caller, op kmsg.ACLOperation, group string) *failure {
+	if !g.config.ShareEnabled {
+		return &failure{errorcode.UnsupportedVersion, messageNoShareGroups}
+	}
+	if !c.allowed(op, kmsg.ACLResourceTypeGroup, group) {
+		return &failure{errorcode.GroupAuthorizationFailed, messageGroupDenied}
+	}
+	return nil
+}
+
+// AlterShareGroupOffsets (key 91, version 0) asks in e.Share for the state of partitions to be initialised anew
+// with the offsets given. The answer holds if that succeeds; a partition that it fails for gets the error. A group
+// that does not exist is made.
+func (g *Groups) AlterShareGroupOffsets(now time.Time, c Caller, req *kmsg.AlterShareGroupOffsetsRequest, e *Effects) *kmsg.AlterShareGroupOffsetsResponse {
+	resp := kmsg.NewPtrAlterShareGroupOffsetsResponse()
+	resp.Version = c.Version
+	fail := g.mayUseShareOffsets(c, kmsg.ACLOperationRead, req.GroupID)
+	var sg *shareGroup
+	if fail == nil {
+		sg, fail = g.shareGroupWithoutMembers(req.GroupID)
+	}
+	if fail != nil {
+		resp.ErrorCode, resp.ErrorMessage = fail.code, fail.text()
+		return resp
+	}
+	if sg == nil {
+		sg = g.newShareGroup(req.GroupID)
+		g.put(sg)
+		sg.recordEpoch(e)
+	}
+	change := ShareStateChange{Group: sg.name, StateEpoch: sg.epoch}
+	for _, t := range req.Topics {
+		x, topic := g.alterShareTopic(c, t)
+		resp.Topics = append(resp.Topics, x)
+		if len(topic.Partitions) > 0 {
+			change.Topics = append(change.Topics, topic)
+		}
+	}
+	sg.ask(now, change, e)
+	return resp
+}
+
+func (g *Groups) alterShareTopic(c Caller, t kmsg.AlterShareGroupOffsetsRequestTopic) (kmsg.AlterShareGroupOffsetsResponseTopic, ShareStateTopic) {
+	x := kmsg.NewAlterShareGroupOffsetsResponseTopic()
+	x.Topic = t.Topic
+	topic, exists := g.topics.TopicByName(t.Topic)
+	allowed := c.allowed(kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, t.Topic)
+	if exists && allowed {
+		x.TopicID = topic.ID
+	}
+	change := ShareStateTopic{ID: topic.ID, Name: t.Topic}
+	for _, p := range t.Partitions {
+		y := kmsg.NewAlterShareGroupOffsetsResponseTopicPartition()
+		y.Partition = p.Partition
+		fail := &failure{}
+		switch {
+		case !allowed:
+			fail = &failure{errorcode.TopicAuthorizationFailed, messageTopicDenied}
+		case !exists || p.Partition < 0 || p.Partition >= topic.Partitions:
+			fail = &failure{errorcode.UnknownTopicOrPartition, messageNoSuchTopic}
+		default:
+			change.Partitions = append(change.Partitions, ShareStatePartition{p.Partition, p.StartOffset})
+		}
+		y.ErrorCode, y.ErrorMessage = fail.code, fail.text()
+		x.Partitions = append(x.Partitions, y)
+	}
+	return x, change
+}
+
+// DeleteShareGroupOffsets (key 92, version 0) asks in e.Share for the state of all partitions of topics to be
+// deleted, of which [Groups.ShareStateDeleted] is to be told. The answer holds if that succeeds.
+func (g *Groups) DeleteShareGroupOffsets(c Caller, req *kmsg.DeleteShareGroupOffsetsRequest, e *Effects) *kmsg.DeleteShareGroupOffsetsResponse {
+	resp := kmsg.NewPtrDeleteShareGroupOffsetsResponse()
+	resp.Version = c.Version
+	fail := g.mayUseShareOffsets(c, kmsg.ACLOperationDelete, req.GroupID)
+	var sg *shareGroup
+	if fail == nil {
+		sg, fail = g.shareGroupWithoutMembers(req.GroupID)
+	}
+	if fail == nil && sg == nil {
+		fail = &failure{errorcode.GroupIDNotFound, g.notFound(req.GroupID, shareType)}
+	}
+	if fail != nil {
+		resp.ErrorCode, resp.ErrorMessage = fail.code, fail.text()
+		return resp
+	}
+	deleted := shareTopics{}
+	for _, t := range req.Topics {
+		x := kmsg.NewDeleteShareGroupOffsetsResponseTopic()
+		x.Topic = t.Topic
+		topic, exists := g.topics.TopicByName(t.Topic)
+		had, has := sg.initialized[topic.ID]
+		_, losing := sg.deleting[topic.ID]
+		fail := &failure{}
+		switch {
+		case !c.allowed(kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, t.Topic):
+			fail = &failure{errorcode.TopicAuthorizationFailed, messageTopicDenied}
+		case !exists:
+			fail = &failure{errorcode.UnknownTopicOrPartition, messageNoSuchTopic}
+		case has:
+			deleted.add(topic.ID, t.Topic, 0, had.sorted()...)
+		case losing:
+			for p := range topic.Partitions {
+				deleted.add(topic.ID, t.Topic, 0, p)
+			}
+		default:
+			fail = &failure{errorcode.UnknownTopicOrPartition, messageNothingDeleted}
+		}
+		if x.ErrorCode, x.ErrorMessage = fail.code, fail.text(); fail.code == errorcode.None {
+			x.TopicID = topic.ID
+		}
+		resp.Topics = append(resp.Topics, x)
+	}
+	if len(deleted) > 0 {
+		for id, t := range deleted {
+			delete(sg.initialized, id)
+			sg.deleting[id] = t.name
+		}
+		sg.recordState(e)
+		e.Share = append(e.Share, deleted.deletion(sg.name))
+	}
+	return resp
+}
