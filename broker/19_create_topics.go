@@ -99,9 +99,9 @@ func (c *Cluster) createTopic(t *kmsg.CreateTopicsRequestTopic, validateOnly boo
 	if other := c.collidingTopic(t.Topic); other != "" {
 		return refused(errorcode.InvalidTopicException, "Topic '%s' collides with existing topic: %s", t.Topic, other)
 	}
-	configs, no := c.checkTopicConfigs(t)
-	if no != nil {
-		return no
+	configs, err := c.config.NewTopic(c.nodes[0].id, t.Configs)
+	if err != nil {
+		return refused(errorcode.InvalidConfig, "%v", err)
 	}
 	assignment, no := c.assignmentFor(t)
 	if no != nil {
@@ -118,7 +118,7 @@ func (c *Cluster) createTopic(t *kmsg.CreateTopicsRequestTopic, validateOnly boo
 	}
 	entry.TopicID = id
 	entry.NumPartitions, entry.ReplicationFactor = int32(len(assignment)), int16(len(assignment[0]))
-	entry.Configs = c.effectiveTopicConfigs(configs)
+	entry.Configs = c.config.CreatedConfigs(c.nodes[0].id, configs)
 	return nil
 }
 

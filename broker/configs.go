@@ -1,8 +1,6 @@
 package broker
 
 import (
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"fmt"
 	"slices"
 
@@ -134,18 +132,4 @@ func (c *Cluster) setTopicConfigs(name string, overrides map[string]string) erro
 // removeTopicConfig removes the configuration of a topic that was deleted.
 func (c *Cluster) removeTopicConfig(t *topic) error {
 	return c.storeConfigs(c.config.DeleteTopic(t.name))
-}
-
-// checkTopicConfigs checks the configuration that a new topic is asked to have.
-func (c *Cluster) checkTopicConfigs(t *kmsg.CreateTopicsRequestTopic) (map[string]string, *refusal) {
-	overrides := map[string]string{}
-	for _, o := range t.Configs {
-		overrides[o.Name] = *o.Value
-	}
-	return overrides, nil
-}
-
-// effectiveTopicConfigs are all configurations of a topic, as CreateTopics answers with them.
-func (c *Cluster) effectiveTopicConfigs(overrides map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
-	return []kmsg.CreateTopicsResponseTopicConfig{}
 }

@@ -1,0 +1,19 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// DescribeConfigs (32), v1 to v4.
+//
+// Behaviour: package config.
+//   - Topics, brokers, broker loggers, client metrics subscriptions and groups; the last two need not exist.
+//   - v1+ names the source of each value and, where asked, the synonyms that it could have come from; v3+ type and documentation.
+
+const describeConfigsKey = 32
+
+func init() { handlers[describeConfigsKey] = locked((*Cluster).describeConfigs) }
+
+func (c *Cluster) describeConfigs(r *request, q *kmsg.DescribeConfigsRequest) kmsg.Response {
+	return c.config.DescribeConfigs(r.node.id, q)
+}

@@ -1,0 +1,18 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// ListConfigResources (74), v0 to v1.
+//
+// Behaviour: package config.
+//   - v0 lists client metrics subscriptions; v1 resources of the types that are asked for, groups only where something is set for them.
+
+const listConfigResourcesKey = 74
+
+func init() { handlers[listConfigResourcesKey] = locked((*Cluster).listConfigResources) }
+
+func (c *Cluster) listConfigResources(_ *request, q *kmsg.ListConfigResourcesRequest) kmsg.Response {
+	return c.config.ListConfigResources(q)
+}

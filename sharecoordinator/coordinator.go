@@ -1,0 +1,269 @@
+// Package sharecoordinator is the share coordinator: what share partitions persist of themselves, kept in
+// __share_group_state (KIP-932, org.apache.kafka.coordinator.share.ShareCoordinatorShard).
+//
+// It is pure. A call returns the record that would make it so; the caller appends the record to the partition
+// that PartitionFor names, and then passes it to Apply. State changes by Apply alone, so that what is in memory
+// is what a replay of the log gives.
+package sharecoordinator
+
+import (
+	"encoding/base64"
+	"strconv"
+
+	"kshare/coordinator"
+	"kshare/protocol/errorcode"
+)
+
+// Key names a share partition.
+type Key struct {
+	Group     string
+	Topic     [16]byte
+	Partition int32
+}
+
+// String is the key as Kafka writes it: group:topic id:partition.
+func (k Key) String() string {
+	return k.Group + ":" + base64.RawURLEncoding.EncodeToString(k.Topic[:]) + ":" + strconv.Itoa(int(k.Partition))
+}
+
+// PartitionFor is the partition of __share_group_state that keeps a share partition's state.
+func PartitionFor(k Key, partitions int32) int32 {
+	return coordinator.PartitionFor(k.String(), partitions)
+}
+
+// Batch is a run of records in one state, offsets inclusive. The coordinator takes any state.
+type Batch struct {
+	FirstOffset   int64
+	LastOffset    int64
+	State         int8
+	DeliveryCount int16
+}
+
+// State is what is persisted of a share partition.
+// Invariant: Batches ascend, are disjoint, lie at or above StartOffset, and no two neighbours could be one.
+type State struct {
+	StateEpoch            int32
+	LeaderEpoch           int32
+	StartOffset           int64 // -1 until the first delivery is acknowledged
+	DeliveryCompleteCount int32 // -1 where it is not known
+	Batches               []Batch
+}
+
+// Refusal is why a call is refused.
+type Refusal struct {
+	ErrorCode int16
+	Message   string
+}
+
+// Messages of a running 4.4.0.
+var (
+	refuseNegativePartition   = &Refusal{errorcode.InvalidRequest, "The partition id cannot be a negative number."}
+	refuseNegativeLeaderEpoch = &Refusal{errorcode.InvalidRequest, "The leader epoch cannot be a negative number."}
+	refuseNegativeStateEpoch  = &Refusal{errorcode.InvalidRequest, "The state epoch cannot be a negative number."}
+	refuseUninitializedRead   = &Refusal{errorcode.InvalidRequest, "Read operation on uninitialized share partition not allowed."}
+	refuseUninitializedWrite  = &Refusal{errorcode.InvalidRequest, "Write operation on uninitialized share partition not allowed."}
+	refuseFencedLeaderEpoch   = &Refusal{errorcode.FencedLeaderEpoch, "The leader epoch in the request is older than the epoch on the broker."}
+	refuseFencedStateEpoch    = &Refusal{errorcode.FencedStateEpoch, "The coordinator rejected the request because the state epoch did not match."}
+	refuseUnknownPartition    = &Refusal{errorcode.UnknownTopicOrPartition, "This server does not host this topic-partition."}
+)
+
+// Config is what a coordinator is made with.
+type Config struct {
+	// UpdatesPerSnapshot is how many updates follow a snapshot before the next one is written
+	// (share.coordinator.snapshot.update.records.per.snapshot), at least 0.
+	UpdatesPerSnapshot int
+	// Exists tells whether a topic has a partition.
+	Exists func(topic [16]byte, partition int32) bool
+}
+
+// Coordinator holds the state of all share partitions.
+type Coordinator struct {
+	config Config
+	states map[Key]*state
+}
+
+// state is a share partition's state with what is needed to go on writing it.
+type state struct {
+	State
+	snapshotEpoch   int32
+	updates         int // since the last snapshot
+	createTimestamp int64
+	// fence is the highest leader epoch that Read has named: lower ones are fenced. It outlives an Initialize.
+	fence int32
+}
+
+// New makes a coordinator without state.
+func New(config Config) *Coordinator {
+	return &Coordinator{config: config, states: map[Key]*state{}}
+}
+
+// Initialize begins a share partition's state anew. A start offset of -1 leaves it to the leader to find one.
+func (c *Coordinator) Initialize(nowMs int64, k Key, stateEpoch int32, startOffset int64) (Record, *Refusal) {
+	old := c.states[k]
+	switch {
+	case k.Partition < 0:
+		return Record{}, refuseNegativePartition
+	case stateEpoch < 0:
+		return Record{}, refuseNegativeStateEpoch
+	case old != nil && stateEpoch < old.StateEpoch:
+		return Record{}, refuseFencedStateEpoch
+	case !c.config.Exists(k.Topic, k.Partition):
+		return Record{}, refuseUnknownPartition
+	}
+	s := Snapshot{
+		State:           State{StateEpoch: stateEpoch, StartOffset: startOffset, DeliveryCompleteCount: -1},
+		CreateTimestamp: nowMs,
+		WriteTimestamp:  nowMs,
+	}
+	if startOffset != -1 {
+		s.DeliveryCompleteCount = 0
+	}
+	if old != nil {
+		s.SnapshotEpoch = old.snapshotEpoch + 1
+	}
+	return Record{Key: k, Snapshot: &s}, nil
+}
+
+// Read returns a share partition's state to the leader of a leader epoch. A higher epoch than any before fences the lower ones and is
+// stored: the record must be applied before the state is used. The returned batches are shared; they are not to be changed.
+func (c *Coordinator) Read(nowMs int64, k Key, leaderEpoch int32) (State, Record, *Refusal) {
+	s := c.states[k]
+	switch {
+	case k.Partition < 0:
+		return State{}, Record{}, refuseNegativePartition
+	case leaderEpoch < 0:
+		return State{}, Record{}, refuseNegativeLeaderEpoch
+	case s == nil:
+		return State{}, Record{}, refuseUninitializedRead
+	case leaderEpoch < s.fence:
+		return State{}, Record{}, refuseFencedLeaderEpoch
+	case !c.config.Exists(k.Topic, k.Partition):
+		return State{}, Record{}, refuseUnknownPartition
+	}
+	if leaderEpoch <= s.LeaderEpoch {
+		return s.State, Record{}, nil
+	}
+	next := s.State
+	next.LeaderEpoch = leaderEpoch
+	return next, s.record(nowMs, k, next, nil, c.config.UpdatesPerSnapshot), nil
+}
+
+// Update is what a leader writes: a start offset and the batches that have changed.
+type Update struct {
+	StateEpoch            int32
+	LeaderEpoch           int32
+	StartOffset           int64
+	DeliveryCompleteCount int32 // -1 where the leader does not know it
+	Batches               []Batch
+}
+
+// Write merges what a leader writes into a share partition's state. The start offset never goes back.
+func (c *Coordinator) Write(nowMs int64, k Key, u *Update) (Record, *Refusal) {
+	s := c.states[k]
+	switch {
+	case k.Partition < 0:
+		return Record{}, refuseNegativePartition
+	case u.LeaderEpoch < 0:
+		return Record{}, refuseNegativeLeaderEpoch
+	case u.StateEpoch < 0:
+		return Record{}, refuseNegativeStateEpoch
+	case s == nil:
+		return Record{}, refuseUninitializedWrite
+	case u.LeaderEpoch < s.fence:
+		return Record{}, refuseFencedLeaderEpoch
+	case u.StateEpoch < s.StateEpoch:
+		return Record{}, refuseFencedStateEpoch
+	case !c.config.Exists(k.Topic, k.Partition):
+		return Record{}, refuseUnknownPartition
+	}
+	next := s.State
+	switch {
+	case u.StartOffset > s.StartOffset:
+		next.StartOffset, next.DeliveryCompleteCount = u.StartOffset, u.DeliveryCompleteCount
+	case u.StartOffset == s.StartOffset:
+		next.DeliveryCompleteCount = max(s.DeliveryCompleteCount, u.DeliveryCompleteCount)
+	}
+	return s.record(nowMs, k, next, u.Batches, c.config.UpdatesPerSnapshot), nil
+}
+
+// record makes the record that turns s into next with some batches merged into it: an update, or a snapshot where one is due.
+func (s *state) record(nowMs int64, k Key, next State, batches []Batch, updatesPerSnapshot int) Record {
+	if s.updates < updatesPerSnapshot {
+		return Record{Key: k, Update: &UpdateRecord{
+			SnapshotEpoch: s.snapshotEpoch, LeaderEpoch: next.LeaderEpoch, StartOffset: next.StartOffset,
+			DeliveryCompleteCount: next.DeliveryCompleteCount, Batches: batches,
+		}}
+	}
+	next.Batches = merge(append([]Batch(nil), next.Batches...), batches, next.StartOffset)
+	return Record{Key: k, Snapshot: &Snapshot{
+		State: next, SnapshotEpoch: s.snapshotEpoch + 1, CreateTimestamp: s.createTimestamp, WriteTimestamp: nowMs,
+	}}
+}
+
+// Delete removes a share partition's state. Nothing is to be recorded where there is none.
+func (c *Coordinator) Delete(k Key) (Record, bool, *Refusal) {
+	switch {
+	case k.Partition < 0:
+		return Record{}, false, refuseNegativePartition
+	case !c.config.Exists(k.Topic, k.Partition):
+		return Record{}, false, refuseUnknownPartition
+	}
+	return Record{Key: k}, c.states[k] != nil, nil
+}
+
+// Summary returns a share partition's state without batches to whoever asks: start offset and delivery complete count -1 where there is none.
+func (c *Coordinator) Summary(k Key) (State, *Refusal) {
+	switch {
+	case k.Partition < 0:
+		return State{}, refuseNegativePartition
+	case !c.config.Exists(k.Topic, k.Partition):
+		return State{}, refuseUnknownPartition
+	}
+	s := c.states[k]
+	if s == nil {
+		return State{StartOffset: -1, DeliveryCompleteCount: -1}, nil
+	}
+	summary := s.State
+	summary.Batches = nil
+	return summary, nil
+}
+
+// TopicDeleted returns the records that remove the state of a deleted topic's share partitions, in the order of groups and partitions.
+func (c *Coordinator) TopicDeleted(topic [16]byte) []Record {
+	return c.tombstones(func(k Key) bool { return k.Topic == topic })
+}
+
+// Apply takes a record in that was appended, or is read back.
+func (c *Coordinator) Apply(r *Record) {
+	s := c.states[r.Key]
+	switch {
+	case r.Snapshot != nil:
+		next := &state{State: r.Snapshot.State, snapshotEpoch: r.Snapshot.SnapshotEpoch, createTimestamp: r.Snapshot.CreateTimestamp, fence: r.Snapshot.LeaderEpoch}
+		if s != nil {
+			next.fence = max(next.fence, s.fence)
+		}
+		c.states[r.Key] = next
+	case r.Update != nil:
+		if s == nil {
+			s = &state{State: State{StartOffset: -1, DeliveryCompleteCount: -1}}
+			c.states[r.Key] = s
+		}
+		s.update(r.Update)
+	default:
+		delete(c.states, r.Key)
+	}
+}
+
+func (s *state) update(u *UpdateRecord) {
+	s.snapshotEpoch = u.SnapshotEpoch
+	s.updates++
+	if u.LeaderEpoch != -1 {
+		s.LeaderEpoch = u.LeaderEpoch
+		s.fence = max(s.fence, u.LeaderEpoch)
+	}
+	if u.StartOffset != -1 {
+		s.StartOffset = u.StartOffset
+	}
+	s.DeliveryCompleteCount = u.DeliveryCompleteCount
+	s.Batches = merge(s.Batches, u.Batches, s.StartOffset)
+}

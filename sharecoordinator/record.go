@@ -1,0 +1,217 @@
+package sharecoordinator
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"kshare/protocol"
+)
+
+// Record is a record of __share_group_state: a snapshot, an update, or with neither a tombstone.
+type Record struct {
+	Key      Key
+	Snapshot *Snapshot
+	Update   *UpdateRecord
+}
+
+// IsEmpty tells that there is nothing to append.
+func (r *Record) IsEmpty() bool { return r.Key == Key{} }
+
+// Snapshot is the whole state of a share partition (ShareSnapshotValue.json).
+type Snapshot struct {
+	State
+	SnapshotEpoch   int32
+	CreateTimestamp int64 // ms, of the first snapshot
+	WriteTimestamp  int64 // ms
+}
+
+// UpdateRecord is a change since the last snapshot (ShareUpdateValue.json).
+type UpdateRecord struct {
+	SnapshotEpoch         int32
+	LeaderEpoch           int32 // -1: unchanged
+	StartOffset           int64 // -1: unchanged
+	DeliveryCompleteCount int32
+	Batches               []Batch
+}
+
+// Types of records, which begin their keys (ShareCoordinator's CoordinatorRecordType).
+const (
+	snapshotType int16 = 0
+	updateType   int16 = 1
+)
+
+// batchSize is the number of bytes of an encoded batch: two offsets, state, count and an empty tag section.
+const batchSize = 8 + 8 + 1 + 2 + 1
+
+// Encode returns the record's key and value in Kafka's own format; a tombstone's value is nil.
+func (r *Record) Encode() (key, value []byte) {
+	kind := snapshotType
+	if r.Update != nil {
+		kind = updateType
+	}
+	key = make([]byte, 0, 2+2+len(r.Key.Group)+16+4)
+	key = binary.BigEndian.AppendUint16(key, uint16(kind))
+	key = binary.BigEndian.AppendUint16(key, uint16(len(r.Key.Group)))
+	key = append(key, r.Key.Group...)
+	key = append(key, r.Key.Topic[:]...)
+	key = binary.BigEndian.AppendUint32(key, uint32(r.Key.Partition))
+
+	e := protocol.Encoder{Flexible: true}
+	switch {
+	case r.Snapshot != nil:
+		s := r.Snapshot
+		e.Out = make([]byte, 0, 64+batchSize*len(s.Batches))
+		e.Int16(0) // version
+		e.Int32(s.SnapshotEpoch)
+		e.Int32(s.StateEpoch)
+		e.Int32(s.LeaderEpoch)
+		e.Int64(s.StartOffset)
+		e.Int64(s.CreateTimestamp)
+		e.Int64(s.WriteTimestamp)
+		encodeBatches(&e, s.Batches, s.DeliveryCompleteCount)
+	case r.Update != nil:
+		u := r.Update
+		e.Out = make([]byte, 0, 48+batchSize*len(u.Batches))
+		e.Int16(0) // version
+		e.Int32(u.SnapshotEpoch)
+		e.Int32(u.LeaderEpoch)
+		e.Int64(u.StartOffset)
+		encodeBatches(&e, u.Batches, u.DeliveryCompleteCount)
+	}
+	return key, e.Out
+}
+
+func encodeBatches(e *protocol.Encoder, batches []Batch, deliveryCompleteCount int32) {
+	e.ArrayLen(len(batches))
+	for _, b := range batches {
+		e.Int64(b.FirstOffset)
+		e.Int64(b.LastOffset)
+		e.Int8(b.State)
+		e.Int16(b.DeliveryCount)
+		e.EndTags()
+	}
+	if deliveryCompleteCount == -1 { // the tag's default
+		e.EndTags()
+		return
+	}
+	e.Uvarint(1)
+	e.Tag(0, func() { e.Int32(deliveryCompleteCount) })
+}
+
+var errShort = errors.New("the record is cut short")
+
+// Decode reads a record of __share_group_state. A nil value is a tombstone.
+func Decode(key, value []byte) (Record, error) {
+	d := decoder{b: key}
+	kind := d.int16()
+	if kind != snapshotType && kind != updateType {
+		return Record{}, fmt.Errorf("share state record of unknown type %d", kind)
+	}
+	r := Record{}
+	r.Key.Group = string(d.take(int(d.int16())))
+	copy(r.Key.Topic[:], d.take(16))
+	r.Key.Partition = d.int32()
+	if d.err != nil {
+		return Record{}, fmt.Errorf("key of a share state record: %w", d.err)
+	}
+	if value == nil {
+		return r, nil
+	}
+	d = decoder{b: value}
+	if version := d.int16(); version != 0 {
+		return Record{}, fmt.Errorf("share state record of %s has the unknown version %d", r.Key, version)
+	}
+	if kind == snapshotType {
+		s := &Snapshot{SnapshotEpoch: d.int32()}
+		s.StateEpoch, s.LeaderEpoch, s.StartOffset = d.int32(), d.int32(), d.int64()
+		s.CreateTimestamp, s.WriteTimestamp = d.int64(), d.int64()
+		s.Batches, s.DeliveryCompleteCount = d.batches()
+		r.Snapshot = s
+	} else {
+		u := &UpdateRecord{SnapshotEpoch: d.int32(), LeaderEpoch: d.int32(), StartOffset: d.int64()}
+		u.Batches, u.DeliveryCompleteCount = d.batches()
+		r.Update = u
+	}
+	if d.err != nil {
+		return Record{}, fmt.Errorf("share state record of %s: %w", r.Key, d.err)
+	}
+	return r, nil
+}
+
+// decoder reads a record's fields; after an error everything is zero.
+type decoder struct {
+	b   []byte
+	err error
+}
+
+func (d *decoder) take(n int) []byte {
+	if n < 0 || n > len(d.b) {
+		d.err = errShort
+		d.b = nil
+		return make([]byte, max(0, min(n, 16)))
+	}
+	t := d.b[:n]
+	d.b = d.b[n:]
+	return t
+}
+
+func (d *decoder) int8() int8   { return int8(d.take(1)[0]) }
+func (d *decoder) int16() int16 { return int16(binary.BigEndian.Uint16(d.take(2))) }
+func (d *decoder) int32() int32 { return int32(binary.BigEndian.Uint32(d.take(4))) }
+func (d *decoder) int64() int64 { return int64(binary.BigEndian.Uint64(d.take(8))) }
+
+func (d *decoder) uvarint() int {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 || v > 1<<31 {
+		d.err = errShort
+		d.b = nil
+		return 0
+	}
+	d.b = d.b[n:]
+	return int(v)
+}
+
+func (d *decoder) batches() ([]Batch, int32) {
+	n := d.uvarint() - 1
+	if n > len(d.b)/batchSize {
+		d.err = errShort
+		return nil, -1
+	}
+	var batches []Batch
+	for range n {
+		batches = append(batches, Batch{d.int64(), d.int64(), d.int8(), d.int16()})
+		d.tags(func(int, []byte) {})
+	}
+	count := int32(-1)
+	d.tags(func(tag int, value []byte) {
+		if tag == 0 && len(value) == 4 {
+			count = int32(binary.BigEndian.Uint32(value))
+		}
+	})
+	return batches, count
+}
+
+// tags calls f for each tagged field of a section.
+func (d *decoder) tags(f func(tag int, value []byte)) {
+	for n := d.uvarint(); n > 0 && d.err == nil; n-- {
+		tag := d.uvarint()
+		f(tag, d.take(d.uvarint()))
+	}
+}
+
+// tombstones are the records that remove the states whose keys are meant, in the order of their keys' texts.
+func (c *Coordinator) tombstones(meant func(Key) bool) []Record {
+	var records []Record
+	for k := range c.states {
+		if meant(k) {
+			records = append(records, Record{Key: k})
+		}
+	}
+	slices.SortFunc(records, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Key.Group, b.Key.Group), slices.Compare(a.Key.Topic[:], b.Key.Topic[:]), cmp.Compare(a.Key.Partition, b.Key.Partition))
+	})
+	return records
+}
