@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"sort"
 
@@ -31,11 +32,12 @@ func segmentName(base int64) string { return fmt.Sprintf("%020d%s", base, segmen
 type segment struct {
 	fs   vfs.FS
 	path string
-	file vfs.File // nil once it is removed
+	file vfs.File // nil where removed, or where it could not be opened again
 	base int64    // its batches have this base offset or a larger one
 	last int64    // last offset; base-1 where it is empty
 	size int64    // bytes of whole batches
-	torn bool     // bytes that belong to no batch may lie behind size
+	torn bool     // the file may not be appended to before it is cut to size
+	gone bool     // it is removed
 	// index has a mark for the first batch and for each that begins indexBytes or more behind the mark before.
 	index []mark
 }
@@ -71,6 +73,9 @@ func (s *segment) note(h *protocol.BatchHeader) {
 
 // append writes a batch behind the last. Where it fails the segment is as before, but torn; it must not be torn yet.
 func (s *segment) append(h *protocol.BatchHeader, batch []byte) error {
+	if s.file == nil {
+		return fmt.Errorf("%s: %w", s.path, errNotOpen)
+	}
 	if _, err := s.file.WriteAt(batch, s.size); err != nil {
 		s.torn = true
 		return err
@@ -82,6 +87,9 @@ func (s *segment) append(h *protocol.BatchHeader, batch []byte) error {
 // cut makes the file end at size, which is the end of a batch. It writes a new file in place of the old one, so
 // that a crash leaves one of them whole, and so that a reader of the old one is not disturbed.
 func (s *segment) cut(size int64) (err error) {
+	if s.file == nil {
+		return fmt.Errorf("%s: %w", s.path, errNotOpen)
+	}
 	path := s.path + temporary
 	file, err := s.fs.Create(path, "kshare-segment")
 	if err != nil {
@@ -97,6 +105,7 @@ func (s *segment) cut(size int64) (err error) {
 	if err != nil {
 		return errors.Join(err, s.fs.Remove(path))
 	}
+	s.torn = true // s.file has no name any more
 	if err := syncDir(s.fs, s.fs.PathDir(s.path)); err != nil {
 		return err
 	}
@@ -128,9 +137,14 @@ func (s *segment) truncate(at int64) error {
 	return nil
 }
 
+var errNotOpen = errors.New("the file could not be opened again: restart with the cause removed")
+
 func (s *segment) sync() error {
-	if s.file == nil {
+	if s.gone {
 		return nil
+	}
+	if s.file == nil {
+		return fmt.Errorf("%s: %w", s.path, errNotOpen)
 	}
 	return s.file.Sync()
 }
@@ -144,7 +158,19 @@ func (s *segment) close() error {
 	return err
 }
 
-func (s *segment) remove() error { return errors.Join(s.close(), s.fs.Remove(s.path)) }
+// remove closes the file first, as some file systems want it. Where it fails the segment can be used as before.
+func (s *segment) remove() error {
+	_ = s.close()
+	err := s.fs.Remove(s.path)
+	if s.gone = err == nil || errors.Is(err, fs.ErrNotExist); s.gone {
+		return nil
+	}
+	file, again := s.fs.OpenReadWrite(s.path, "kshare-segment")
+	if again == nil {
+		s.file = file
+	}
+	return errors.Join(err, again)
+}
 
 // floor is a position at or before the batch that holds offset, or the first behind it.
 func (s *segment) floor(offset int64) int64 {
@@ -184,6 +210,9 @@ func (s *segment) headers(at int64, f func(h *protocol.BatchHeader, at int64) bo
 }
 
 func (s *segment) readAt(b []byte, at int64) error {
+	if s.file == nil {
+		return fmt.Errorf("%s: %w", s.path, errNotOpen)
+	}
 	n, err := s.file.ReadAt(b, at)
 	if n == len(b) {
 		return nil

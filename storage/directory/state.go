@@ -80,7 +80,7 @@ func openState(inner vfs.FS, dir string) (s *state, err error) {
 			s, err = nil, fmt.Errorf("the database does not make sense: %v", r)
 		}
 	}()
-	db, err := pebble.Open(dir, &pebble.Options{
+	options := &pebble.Options{
 		FS:                          fs,
 		WALDir:                      walDir,
 		Cache:                       cache,
@@ -104,7 +104,11 @@ func openState(inner vfs.FS, dir string) (s *state, err error) {
 				}
 			},
 		},
-	})
+	}
+	// The other scheduler has a goroutine that looks every 100 ms whether more compactions may run at once, and
+	// keeps it where Open fails. Here the limit is always 1.
+	options.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	db, err := pebble.Open(dir, options)
 	if err != nil {
 		return nil, err
 	}
