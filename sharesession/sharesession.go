@@ -1,0 +1,273 @@
+// Package sharesession keeps the share sessions of one node (KIP-932,
+// server/src/main/java/org/apache/kafka/server/share/session/ShareSession.java): which partitions a member fetches
+// from it, and which epoch its next request must have.
+//
+// It has no clock, lock or socket; one caller at a time. Sessions do not expire: they end by epoch -1, by being
+// made again with epoch 0, or with the connection that made them.
+package sharesession
+
+import (
+	"math"
+	"slices"
+
+	"kshare/protocol/errorcode"
+)
+
+// Epochs of a request that do not continue a session.
+const (
+	InitialEpoch int32 = 0
+	FinalEpoch   int32 = -1
+)
+
+// Key names a session: one member of one group on this node.
+type Key struct{ Group, Member string }
+
+// Connection names a client connection; the caller numbers them.
+type Connection uint64
+
+// Partition is a partition in a session. Its topic need not exist.
+type Partition struct {
+	TopicID   [16]byte
+	Partition int32
+}
+
+// Sessions are the share sessions of one node.
+type Sessions struct {
+	byKey        map[Key]*session
+	byConnection map[Connection][]*session
+	byGroup      map[string]int
+}
+
+type session struct {
+	key        Key
+	connection Connection
+	epoch      int32 // that the next request must have
+	order      []Partition
+	members    map[Partition]*entry
+}
+
+// entry is a partition of a session. It owes the client an entry in the next answer when it is new, and when the
+// last answer had an error for it, so that the client sees the error go.
+type entry struct{ owed bool }
+
+// New makes the sessions of a node that has none.
+func New() *Sessions {
+	return &Sessions{byKey: map[Key]*session{}, byConnection: map[Connection][]*session{}, byGroup: map[string]int{}}
+}
+
+// Len is the number of sessions.
+func (s *Sessions) Len() int { return len(s.byKey) }
+
+// FetchRequest is what of a ShareFetch concerns the session.
+type FetchRequest struct {
+	Key        Key
+	Connection Connection
+	Epoch      int32
+	Partitions []Partition // of Topics: added to the session
+	Forgotten  []Partition // of ForgottenTopicsData: removed after the adding
+	Acks       bool        // any partition carries acknowledgements
+}
+
+// Fetch is a ShareFetch that passed its session's checks.
+type Fetch struct {
+	// Partitions are those to fetch, in the order in which they are to be served: that of the session rotated by
+	// the epoch, so that no partition starves. Nothing is fetched with the final epoch.
+	Partitions []Partition
+	// Final means that the session ends once the acknowledgements are applied: call Close.
+	Final   bool
+	session *session
+	full    bool
+	next    int32
+}
+
+// Fetch checks a ShareFetch and moves its session on: one epoch a request. capacity is
+// group.share.max.share.sessions. Errors change nothing:
+//
+//	INVALID_REQUEST                 acknowledgements with epoch 0
+//	SHARE_SESSION_LIMIT_REACHED     no room for another session; Kafka answers it after MaxWaitMs
+//	SHARE_SESSION_NOT_FOUND         any epoch but 0 without a session
+//	INVALID_SHARE_SESSION_EPOCH     not the epoch that is next
+//
+// Epoch 0 replaces the member's session; records that were acquired in the one before stay acquired. Its
+// connection is the one with which it ends.
+func (s *Sessions) Fetch(r *FetchRequest, capacity int) (*Fetch, int16) {
+	if r.Epoch == InitialEpoch {
+		return s.create(r, capacity)
+	}
+	old, code := s.find(r.Key, r.Epoch)
+	if code != errorcode.None {
+		return nil, code
+	}
+	if r.Epoch == FinalEpoch {
+		return &Fetch{Final: true, session: old, next: old.epoch}, errorcode.None
+	}
+	old.add(r.Partitions)
+	old.forget(r.Forgotten)
+	old.epoch = nextEpoch(old.epoch)
+	return &Fetch{Partitions: old.rotated(r.Epoch), session: old, next: old.epoch}, errorcode.None
+}
+
+func (s *Sessions) create(r *FetchRequest, capacity int) (*Fetch, int16) {
+	if r.Acks {
+		return nil, errorcode.InvalidRequest
+	}
+	old := s.byKey[r.Key]
+	if old == nil && len(s.byKey) >= capacity {
+		return nil, errorcode.ShareSessionLimitReached
+	}
+	if old != nil {
+		s.remove(old)
+	}
+	made := &session{key: r.Key, connection: r.Connection, epoch: 1, members: make(map[Partition]*entry, len(r.Partitions))}
+	made.add(r.Partitions)
+	s.byKey[r.Key] = made
+	s.byConnection[r.Connection] = append(s.byConnection[r.Connection], made)
+	s.byGroup[r.Key.Group]++
+	return &Fetch{Partitions: slices.Clone(made.order), session: made, full: true, next: made.epoch}, errorcode.None
+}
+
+// Acknowledge checks a ShareAcknowledge and moves its session on. final means that the session ends once the
+// acknowledgements are applied: call Close. Epoch 0 is INVALID_SHARE_SESSION_EPOCH, the rest as Fetch.
+func (s *Sessions) Acknowledge(key Key, epoch int32) (final bool, code int16) {
+	if epoch == InitialEpoch {
+		return false, errorcode.InvalidShareSessionEpoch
+	}
+	found, code := s.find(key, epoch)
+	if code != errorcode.None {
+		return false, code
+	}
+	if epoch == FinalEpoch {
+		return true, errorcode.None
+	}
+	found.epoch = nextEpoch(found.epoch)
+	return false, errorcode.None
+}
+
+// find is the session that a request with this epoch, not 0, may continue or end.
+func (s *Sessions) find(key Key, epoch int32) (*session, int16) {
+	found := s.byKey[key]
+	if found == nil {
+		return nil, errorcode.ShareSessionNotFound
+	}
+	if epoch != FinalEpoch && epoch != found.epoch {
+		return nil, errorcode.InvalidShareSessionEpoch
+	}
+	return found, errorcode.None
+}
+
+// Current tells whether no later request has moved the session on while this one waited. Where it is not, the
+// answer is INVALID_SHARE_SESSION_EPOCH without partitions.
+func (f *Fetch) Current() bool { return f.full || f.session.epoch == f.next }
+
+// Listed tells whether the answer has an entry for a partition, and notes what the client has seen; it is asked
+// once for each partition an answer may list. After epoch 0 every partition is listed. Later one with records,
+// an error or the result of acknowledgements is, one that this request added, and one whose last entry had an
+// error. With the final epoch only results of acknowledgements are.
+func (f *Fetch) Listed(p Partition, records bool, errorCode int16, acknowledged bool) bool {
+	if f.Final {
+		return acknowledged
+	}
+	listed := f.full || records || errorCode != errorcode.None || acknowledged
+	if e := f.session.members[p]; e != nil {
+		listed = listed || e.owed
+		e.owed = errorCode != errorcode.None
+	}
+	return listed
+}
+
+// Ended is a session that is no more. What its member still holds of Partitions is to be released.
+type Ended struct {
+	Key        Key
+	Partitions []Partition
+	// LastOfGroup means that the group has no session on this node any more; Kafka then drops the in-flight state
+	// of its share partitions when the session ended with its connection.
+	LastOfGroup bool
+}
+
+// Close ends a session, false where there is none.
+func (s *Sessions) Close(key Key) (Ended, bool) {
+	found := s.byKey[key]
+	if found == nil {
+		return Ended{}, false
+	}
+	return s.remove(found), true
+}
+
+// Disconnect ends the sessions that were made over a connection.
+func (s *Sessions) Disconnect(c Connection) []Ended {
+	var ended []Ended
+	for _, one := range slices.Clone(s.byConnection[c]) {
+		ended = append(ended, s.remove(one))
+	}
+	return ended
+}
+
+// Clear ends all sessions, in the order of their keys, as a node does when share groups are turned off or it
+// stops.
+func (s *Sessions) Clear() []Ended {
+	keys := make([]Key, 0, len(s.byKey))
+	for key := range s.byKey {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b Key) int {
+		return slices.Compare([]string{a.Group, a.Member}, []string{b.Group, b.Member})
+	})
+	ended := make([]Ended, 0, len(keys))
+	for _, key := range keys {
+		ended = append(ended, s.remove(s.byKey[key]))
+	}
+	return ended
+}
+
+func (s *Sessions) remove(old *session) Ended {
+	delete(s.byKey, old.key)
+	left := slices.DeleteFunc(s.byConnection[old.connection], func(o *session) bool { return o == old })
+	if len(left) == 0 {
+		delete(s.byConnection, old.connection)
+	} else {
+		s.byConnection[old.connection] = left
+	}
+	group := old.key.Group
+	if s.byGroup[group]--; s.byGroup[group] == 0 {
+		delete(s.byGroup, group)
+	}
+	return Ended{Key: old.key, Partitions: old.order, LastOfGroup: s.byGroup[group] == 0}
+}
+
+func (s *session) add(partitions []Partition) {
+	for _, p := range partitions {
+		if s.members[p] == nil {
+			s.members[p] = &entry{owed: true}
+			s.order = append(s.order, p)
+		}
+	}
+}
+
+func (s *session) forget(partitions []Partition) {
+	before := len(s.members)
+	for _, p := range partitions {
+		delete(s.members, p)
+	}
+	if len(s.members) < before {
+		s.order = slices.DeleteFunc(s.order, func(p Partition) bool { return s.members[p] == nil })
+	}
+}
+
+// rotated is the order of the partitions, moved left by the epoch.
+func (s *session) rotated(epoch int32) []Partition {
+	n := len(s.order)
+	if n == 0 {
+		return nil
+	}
+	by := int(epoch) % n
+	out := make([]Partition, 0, n)
+	return append(append(out, s.order[by:]...), s.order[:by]...)
+}
+
+// nextEpoch is the epoch after one, which skips 0 and what is below it.
+func nextEpoch(epoch int32) int32 {
+	if epoch == math.MaxInt32 {
+		return 1
+	}
+	return epoch + 1
+}
