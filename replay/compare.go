@@ -206,31 +206,39 @@ func (c *comparer) mask(r *Rule) {
 	c.touched = true
 }
 
-// ordered returns items in the order of a key, ids standing for what they stand for.
-func (c *comparer) ordered(items []*value, key string, recorded bool) []*value {
+// ordered returns items in the order of keys, ids standing for what they stand for.
+func (c *comparer) ordered(items []*value, keys string, recorded bool) []*value {
 	text := func(v *value) string {
-		x := v.field(key)
-		if x == nil || x.kind != leaf {
-			return ""
+		var b strings.Builder
+		for key := range strings.SplitSeq(keys, ",") {
+			b.WriteString(c.orderText(v.field(key), key, recorded) + "\x00")
 		}
-		if k := idKindOf(key, x.leaf); k != noID {
-			our := x.leaf
-			if known, ok := c.ids.ours[k][x.leaf]; recorded && ok {
-				our = known
-			}
-			if _, ok := c.ids.recorded[k][our]; !ok {
-				return "~" // behind those that are known
-			}
-			return idText(k, our)
-		}
-		if n, ok := x.leaf.(int64); ok {
-			return fmt.Sprintf("%020d", n)
-		}
-		return printLeaf(x.leaf)
+		return b.String()
 	}
 	items = slices.Clone(items)
 	slices.SortStableFunc(items, func(a, b *value) int { return strings.Compare(text(a), text(b)) })
 	return items
+}
+
+// orderText is a text that orders a field: for an id the one of ours, behind all others where it is not known.
+func (c *comparer) orderText(x *value, key string, recorded bool) string {
+	if x == nil || x.kind != leaf {
+		return ""
+	}
+	if k := idKindOf(key, x.leaf); k != noID && !isAbsent(k, x.leaf) {
+		our := x.leaf
+		if known, ok := c.ids.ours[k][x.leaf]; recorded && ok {
+			our = known
+		}
+		if _, ok := c.ids.recorded[k][our]; !ok {
+			return "~"
+		}
+		return idText(k, our)
+	}
+	if n, ok := x.leaf.(int64); ok {
+		return fmt.Sprintf("%020d", n)
+	}
+	return printLeaf(x.leaf)
 }
 
 func (c *comparer) keyedLists(rs, os []*value, key, field, at string) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"kshare/protocol/errorcode"
+
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -23,10 +25,10 @@ func (p *player) do(a action) error {
 			c.Close()
 			c.broken = true
 		}
-	case findCoordinator:
-		p.coordinator(a.conn, 0, a.group)
+	case awaitCoordinator:
+		p.awaitCoordinator(a)
 	case joinShareGroup:
-		p.coordinator(a.conn, 0, a.group)
+		p.awaitCoordinator(awaitCoordinator{a.conn, a.group})
 		p.join(a)
 	case initProducer:
 		p.coordinator(a.conn, 1, a.transactionalID)
@@ -36,6 +38,8 @@ func (p *player) do(a action) error {
 			q.TransactionalID, q.TransactionTimeoutMillis = &a.transactionalID, 60000
 			return q, func(r kmsg.Response) bool { return r.(*kmsg.InitProducerIDResponse).ErrorCode == 0 }
 		})
+	case awaitLeaders:
+		p.awaitLeaders(a)
 	case learnTopicID:
 		return p.learnTopicID(a)
 	}
@@ -53,6 +57,66 @@ func (p *player) coordinator(conn string, kind int8, key string) {
 			return len(c) == 1 && c[0].ErrorCode == 0
 		}
 	})
+}
+
+func (p *player) awaitCoordinator(a awaitCoordinator) {
+	p.coordinator(a.conn, 0, a.group)
+	p.poll(a.conn, "the coordinator of "+a.group, func() (kmsg.Request, func(kmsg.Response) bool) {
+		q := kmsg.NewPtrShareGroupHeartbeatRequest()
+		q.SetVersion(1)
+		q.GroupID, q.MemberID, q.MemberEpoch = a.group, "nobody", 5
+		return q, func(r kmsg.Response) bool {
+			switch r.(*kmsg.ShareGroupHeartbeatResponse).ErrorCode {
+			case errorcode.CoordinatorLoadInProgress, errorcode.CoordinatorNotAvailable, errorcode.NotCoordinator:
+				return false
+			}
+			return true
+		}
+	})
+}
+
+func (p *player) awaitLeaders(a awaitLeaders) {
+	offsets := kmsg.NewPtrListOffsetsRequest()
+	offsets.SetVersion(10)
+	p.poll(a.conn, "leaders of "+a.topic, func() (kmsg.Request, func(kmsg.Response) bool) {
+		return metadataOf(a.topic), func(r kmsg.Response) bool {
+			topics := r.(*kmsg.MetadataResponse).Topics
+			if len(topics) != 1 || topics[0].ErrorCode != 0 || len(topics[0].Partitions) == 0 {
+				return false
+			}
+			t := kmsg.NewListOffsetsRequestTopic()
+			t.Topic = a.topic
+			for _, x := range topics[0].Partitions {
+				q := kmsg.NewListOffsetsRequestTopicPartition()
+				q.Partition, q.Timestamp = x.Partition, -1
+				t.Partitions = append(t.Partitions, q)
+				if x.ErrorCode != 0 || x.Leader < 0 {
+					return false
+				}
+			}
+			offsets.Topics = []kmsg.ListOffsetsRequestTopic{t}
+			return true
+		}
+	})
+	p.poll(a.conn, "leaders of "+a.topic, func() (kmsg.Request, func(kmsg.Response) bool) {
+		return offsets, func(r kmsg.Response) bool {
+			for _, t := range r.(*kmsg.ListOffsetsResponse).Topics {
+				for _, x := range t.Partitions {
+					if x.ErrorCode != 0 {
+						return false
+					}
+				}
+			}
+			return true
+		}
+	})
+}
+
+func metadataOf(topic string) *kmsg.MetadataRequest {
+	q := kmsg.NewPtrMetadataRequest()
+	q.SetVersion(12)
+	q.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
+	return q
 }
 
 func (p *player) join(a joinShareGroup) {
@@ -87,10 +151,7 @@ func (p *player) learnTopicID(a learnTopicID) error {
 		return fmt.Errorf("step %s names no topic id that is new", next)
 	}
 	p.poll(a.conn, "Metadata of "+a.topic, func() (kmsg.Request, func(kmsg.Response) bool) {
-		q := kmsg.NewPtrMetadataRequest()
-		q.SetVersion(12)
-		q.Topics = []kmsg.MetadataRequestTopic{{Topic: &a.topic}}
-		return q, func(r kmsg.Response) bool {
+		return metadataOf(a.topic), func(r kmsg.Response) bool {
 			m := r.(*kmsg.MetadataResponse)
 			if len(m.Topics) != 1 || m.Topics[0].ErrorCode != 0 {
 				return false
@@ -120,7 +181,6 @@ func topicIDs(st *Step) [][16]byte {
 // poll sends requests until one is answered as wished. Polling that takes longer than the recorder's, or
 // leads nowhere, is a difference of the next step.
 func (p *player) poll(conn, what string, next func() (kmsg.Request, func(kmsg.Response) bool)) {
-	step := p.session.Steps[len(p.report.Steps)]
 	answered := "no answer"
 	for range mostPolls {
 		q, ok := next()
@@ -130,7 +190,7 @@ func (p *player) poll(conn, what string, next func() (kmsg.Request, func(kmsg.Re
 			break
 		}
 		if ok(r) {
-			if over := time.Since(p.began.Add(step.Start())); over > clockError {
+			if over := p.overdue(); over > clockError {
 				p.late = append(p.late, Diff{"polling", "polling", what + " before the step", fmt.Sprintf("%v after its time", over)})
 			}
 			return
@@ -139,6 +199,14 @@ func (p *player) poll(conn, what string, next func() (kmsg.Request, func(kmsg.Re
 		time.Sleep(pollEvery)
 	}
 	p.late = append(p.late, Diff{"polling", "polling", what + " before the step", answered})
+}
+
+// overdue is the time by which the next step is late; negative where it still has time.
+func (p *player) overdue() time.Duration {
+	if len(p.report.Steps) == len(p.session.Steps) {
+		return -1
+	}
+	return time.Since(p.began.Add(p.session.Steps[len(p.report.Steps)].Start()))
 }
 
 // ask sends an unrecorded request.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -57,6 +58,9 @@ func plan(s *Session, events []event) ([]move, error) {
 		place[st.N] = at
 		if at == len(moves) && len(inside) == 0 {
 			moves = append(moves, move{kind: doStep, step: st, at: st.Start()})
+			if topic, ok := strings.CutPrefix(st.Name, "create-topic-"); ok {
+				moves = append(moves, move{kind: doEvent, event: event{do: awaitLeaders{st.Conn, topic}}})
+			}
 			continue
 		}
 		rest := append([]move{{kind: sendStep, step: st, at: st.Start()}}, moves[at:]...)

@@ -182,7 +182,7 @@ func (p *playback) unrecorded(c net.Conn, written []byte) bool {
 		r.Assignment = &kmsg.ShareGroupHeartbeatResponseAssignment{TopicPartitions: make([]kmsg.ShareGroupHeartbeatResponseAssignmentTopicPartition, 1)}
 	case *kmsg.MetadataResponse:
 		topic := q.(*kmsg.MetadataRequest).Topics[0].Topic
-		r.Topics = []kmsg.MetadataResponseTopic{{Topic: topic, TopicID: p.topics[*topic]}}
+		r.Topics = []kmsg.MetadataResponseTopic{{Topic: topic, TopicID: p.topics[*topic], Partitions: make([]kmsg.MetadataResponseTopicPartition, 1)}}
 	}
 	b := append([]byte(nil), h[0].frame[4:8]...)
 	if r.IsFlexible() {

@@ -29,7 +29,7 @@ type Rule struct {
 	API   string // "" for every API
 	Field string // names joined by dots, without indices
 	how   treatment
-	key   string // of anyOrder: the field that orders the items
+	key   string // of anyOrder: the fields that order the items, with commas between them
 	Why   string
 }
 
@@ -56,6 +56,9 @@ var Rules = []Rule{
 	{"", "Batches.Payload", decompressed, "", "compressors differ in their bytes; only where no client sent these bytes"},
 	{"", "Batches.Length", decompressed, "", "follows from the compressed bytes; only where no client sent these bytes"},
 	{"Metadata", "Topics", anyOrder, "Topic", hashMap + " where all topics are asked for"},
+	{"DeleteTopics", "Topics", anyOrder, "Topic,TopicID", "Kafka shuffles them"},
+	{"Produce", "Topics", anyOrder, "Topic,TopicID", hashMap},
+	{"Produce", "Topics.Partitions", anyOrder, "Partition", hashMap},
 	{"ListGroups", "Groups", anyOrder, "Group", hashMap},
 	{"JoinGroup", "Members", anyOrder, "MemberID", hashMap},
 	{"DescribeGroups", "Groups.Members", anyOrder, "MemberID", hashMap},

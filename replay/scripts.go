@@ -30,23 +30,28 @@ type event struct {
 type action interface{ isAction() }
 
 type (
-	// findCoordinator asks for a group's coordinator until there is one, which makes __consumer_offsets.
-	findCoordinator struct{ conn, group string }
-	// joinShareGroup is findCoordinator, a first heartbeat and further ones until partitions are assigned.
+	// awaitCoordinator asks for a group's coordinator until there is one, which makes __consumer_offsets, and
+	// sends heartbeats of a member that is none until the coordinator has loaded.
+	awaitCoordinator struct{ conn, group string }
+	// joinShareGroup is awaitCoordinator, a first heartbeat and further ones until partitions are assigned.
 	joinShareGroup struct{ conn, group, member, topic string }
 	// initProducer asks for a transactional id's coordinator and initialises it, until both succeed.
 	initProducer struct{ conn, transactionalID string }
 	// learnTopicID asks Metadata for a topic whose id the step that follows is the first to name.
 	learnTopicID struct{ conn, topic string }
+	// awaitLeaders polls Metadata and ListOffsets until every partition of a topic has a leader that answers.
+	// It follows each step called create-topic-NAME.
+	awaitLeaders struct{ conn, topic string }
 	// closeConn closes a connection.
 	closeConn struct{ conn string }
 )
 
-func (findCoordinator) isAction() {}
-func (joinShareGroup) isAction()  {}
-func (initProducer) isAction()    {}
-func (learnTopicID) isAction()    {}
-func (closeConn) isAction()       {}
+func (awaitCoordinator) isAction() {}
+func (joinShareGroup) isAction()   {}
+func (initProducer) isAction()     {}
+func (learnTopicID) isAction()     {}
+func (awaitLeaders) isAction()     {}
+func (closeConn) isAction()        {}
 
 // commonConfig is set in every session.
 var commonConfig = map[string]string{
@@ -88,23 +93,24 @@ var Scripts = map[string]*Script{
 	"versions":   {Gate: true},
 	"connection": {Gate: true},
 	"topics": {Gate: true, events: []event{
-		before(189, findCoordinator{"c1", "any"}),
+		before(170, awaitLeaders{"c1", "tq"}),
+		before(189, awaitCoordinator{"c1", "any"}),
 		before(200, learnTopicID{"c1", "cv5"}),
 		before(203, learnTopicID{"c1", "cv6"}),
 	}},
 	"topics-auto": {Gate: true, Config: map[string]string{"auto.create.topics.enable": "true"}},
 	"produce": {Gate: true, Began: time.UnixMilli(1796041793286), events: []event{
-		before(47, findCoordinator{"c1", "any"}),
+		before(47, awaitCoordinator{"c1", "any"}),
 	}},
 	"order": {Gate: true, Began: time.UnixMilli(1796041971324), events: []event{
 		before(2, initProducer{"c1", "warm"}),
-		before(2, findCoordinator{"c1", "g"}),
+		before(2, awaitCoordinator{"c1", "g"}),
 	}},
-	"codecs": {Gate: true, events: []event{before(2, findCoordinator{"c1", "g"})}},
+	"codecs": {Gate: true, events: []event{before(2, awaitCoordinator{"c1", "g"})}},
 	"fetch":  {Gate: true},
-	"groups": {Gate: true, events: []event{before(3, findCoordinator{"c1", "cg"})}},
+	"groups": {Gate: true, events: []event{before(3, awaitCoordinator{"c1", "cg"})}},
 	"membership": {Gate: true, events: []event{
-		before(4, findCoordinator{"c1", "g1"}),
+		before(4, awaitCoordinator{"c1", "g1"}),
 	}},
 	"share": {Gate: true, events: []event{
 		before(15, joinShareGroup{"c1", "gs", "m1", "s1"}),

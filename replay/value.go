@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -184,11 +185,14 @@ func (v *value) printItems(b *strings.Builder, indent string, open, end byte) {
 	b.WriteByte(end)
 }
 
+// String is the tree on one line.
 func (v *value) String() string {
 	var b strings.Builder
 	v.print(&b, "")
-	return b.String()
+	return lineBreak.ReplaceAllString(b.String(), "")
 }
+
+var lineBreak = regexp.MustCompile(`\n *`)
 
 func printLeaf(x any) string {
 	switch x := x.(type) {
