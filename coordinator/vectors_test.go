@@ -98,6 +98,7 @@ func play(t *testing.T, config Config, steps []recorded) {
 			p.joinGone(r)
 		}
 		p.send(r)
+		p.compareReplayed(at(r.Start), config)
 	}
 	p.expireUntil(at(steps[len(steps)-1].End))
 	compared := 0
@@ -281,4 +282,36 @@ func sortAnswer(resp kmsg.Response) {
 
 func sortBy[T any](s []T, key func(T) string) {
 	slices.SortFunc(s, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
+}
+
+// compareReplayed checks that a restart brings back what is to last: offsets, and the groups that are stable or
+// empty.
+func (p *player) compareReplayed(now time.Time, config Config) {
+	again := p.log.replay(p.t, now, config, p.g.topics)
+	require.Equal(p.t, withoutSeq(p.g.offsets), withoutSeq(again.offsets))
+	described := func(g *Groups, id string) []byte {
+		resp := kmsg.DescribeGroupsResponse{Version: 6}
+		resp.Groups = append(resp.Groups, g.describeClassic(Caller{Version: 6}, id))
+		return resp.AppendTo(nil)
+	}
+	for _, gr := range p.g.sorted() {
+		require.Contains(p.t, again.groups, gr.id())
+		if gr.state() == string(classicStable) {
+			require.Equal(p.t, described(p.g, gr.id()), described(again, gr.id()))
+			require.Equal(p.t, gr.(*classicGroup).generation, again.groups[gr.id()].(*classicGroup).generation)
+			require.Equal(p.t, gr.(*classicGroup).leader, again.groups[gr.id()].(*classicGroup).leader)
+		}
+	}
+}
+
+func withoutSeq(o *offsets) map[string]map[partitionName]committedOffset {
+	all := map[string]map[partitionName]committedOffset{}
+	for group, of := range o.groups {
+		all[group] = map[partitionName]committedOffset{}
+		for p, x := range of.committed {
+			x.seq = 0
+			all[group][p] = x
+		}
+	}
+	return all
 }
