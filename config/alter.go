@@ -138,11 +138,15 @@ func (s *State) alterOne(nodeID int32, q request, validateOnly bool) ([]Change, 
 	case kmsg.ConfigResourceTypeBroker:
 		return s.alterBroker(nodeID, q)
 	case kmsg.ConfigResourceTypeTopic, kmsg.ConfigResourceTypeGroupConfig, kmsg.ConfigResourceTypeClientMetrics:
-		next, failed := q.apply(s.stored(q.resource, q.name))
+		before := s.stored(q.resource, q.name)
+		next, failed := q.apply(before)
 		if failed == nil {
 			failed = s.checkResource(nodeID, q, next)
 		}
-		return difference(q, s.stored(q.resource, q.name), next), failed
+		if failed != nil {
+			return nil, failed
+		}
+		return difference(q, before, next), nil
 	}
 	return nil, refuse(errorcode.InvalidRequest, fmt.Sprintf("Unknown resource type %d", q.resource))
 }
@@ -187,7 +191,7 @@ func (s *State) alterBroker(nodeID int32, q request) ([]Change, *refusal) {
 		}
 	}
 	before := s.stored(q.resource, q.name)
-	next, failed := q.applyToBroker(before)
+	next, failed := q.apply(before)
 	if failed == nil {
 		failed = s.checkBrokerChange(nodeID, q.name, next)
 	}
@@ -217,7 +221,8 @@ func (s *State) checkMinISR(q request, before, next map[string]string) *refusal 
 	return nil
 }
 
-// apply gives what would be set after the operations.
+// apply gives what would be set after the operations. Kafka's broker checks changes of brokers, its controller all
+// others: their messages differ.
 func (q *request) apply(before map[string]string) (map[string]string, *refusal) {
 	next := map[string]string{}
 	if !q.replace {
@@ -230,15 +235,15 @@ func (q *request) apply(before map[string]string) (map[string]string, *refusal) 
 		case kmsg.IncrementalAlterConfigOpDelete:
 			delete(next, o.key)
 		case kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
-			var k *Key
-			if q.resource == kmsg.ConfigResourceTypeTopic {
-				k = Lookup(ScopeTopic, o.key)
-			}
-			if k == nil || k.Type != List {
-				return nil, refuse(errorcode.InvalidConfig, fmt.Sprintf("Can't %s to key %s because its type is not LIST.", opName(o.kind), o.key))
+			k, failed := q.list(o)
+			if failed != nil {
+				return nil, failed
 			}
 			next[o.key] = o.onList(k, before)
 		default:
+			if q.resource == kmsg.ConfigResourceTypeBroker {
+				return nil, refuse(errorcode.InvalidRequest, fmt.Sprintf("Unknown operations type %d", o.kind))
+			}
 			return nil, &refusal{code: errorcode.UnknownServerError}
 		}
 		if len(utf16.Encode([]rune(next[o.key]))) > maxValue {
@@ -248,35 +253,22 @@ func (q *request) apply(before map[string]string) (map[string]string, *refusal) 
 	return next, nil
 }
 
-// applyToBroker is apply for a broker, which has messages of its own.
-func (q *request) applyToBroker(before map[string]string) (map[string]string, *refusal) {
-	next := map[string]string{}
-	if !q.replace {
-		maps.Copy(next, before)
-	}
-	for _, o := range q.ops {
-		switch o.kind {
-		case kmsg.IncrementalAlterConfigOpSet:
-			next[o.key] = *o.value
-		case kmsg.IncrementalAlterConfigOpDelete:
-			delete(next, o.key)
-		case kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract:
-			k := Lookup(ScopeBroker, o.key)
-			if k == nil {
-				return nil, refuse(errorcode.InvalidConfig, "Unknown config name: "+o.key)
-			}
-			if k.Type != List {
-				return nil, refuse(errorcode.InvalidConfig, fmt.Sprintf("Config value %s is not allowed for config key: %s", strings.ToLower(opName(o.kind)), o.key))
-			}
-			next[o.key] = o.onList(k, before)
-		default:
-			return nil, refuse(errorcode.InvalidRequest, fmt.Sprintf("Unknown operations type %d", o.kind))
+// list gives the key of an operation on a list. Kafka's controller knows only the lists of topics.
+func (q *request) list(o op) (*Key, *refusal) {
+	if q.resource == kmsg.ConfigResourceTypeBroker {
+		k := Lookup(ScopeBroker, o.key)
+		switch {
+		case k == nil:
+			return nil, refuse(errorcode.InvalidConfig, "Unknown config name: "+o.key)
+		case k.Type != List:
+			return nil, refuse(errorcode.InvalidConfig, fmt.Sprintf("Config value %s is not allowed for config key: %s", strings.ToLower(opName(o.kind)), o.key))
 		}
-		if len(utf16.Encode([]rune(next[o.key]))) > maxValue {
-			return nil, refuse(errorcode.InvalidConfig, tooLong)
-		}
+		return k, nil
 	}
-	return next, nil
+	if k := Lookup(ScopeTopic, o.key); q.resource == kmsg.ConfigResourceTypeTopic && k != nil && k.Type == List {
+		return k, nil
+	}
+	return nil, refuse(errorcode.InvalidConfig, fmt.Sprintf("Can't %s to key %s because its type is not LIST.", opName(o.kind), o.key))
 }
 
 func opName(kind kmsg.IncrementalAlterConfigOp) string {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ var listable = []kmsg.ConfigResourceType{
 
 // ListConfigResources (74) answers the resources of the types asked, all for none: every topic and broker, but only
 // the groups and client metrics subscriptions for which something is set. Version 0 knows client metrics alone.
+// Names stand in Kafka's order: topics by their hash code, others as in a hash map.
 // Source: core KafkaApis.scala, handleListConfigResources.
 func (s *State) ListConfigResources(req *kmsg.ListConfigResourcesRequest) *kmsg.ListConfigResourcesResponse {
 	resp := req.ResponseKind().(*kmsg.ListConfigResourcesResponse)
@@ -52,6 +54,8 @@ func (s *State) resourceNames(t kmsg.ConfigResourceType) []string {
 	switch t {
 	case kmsg.ConfigResourceTypeTopic:
 		names = slices.Clone(s.existing.TopicNames())
+		slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(hashCode(a), hashCode(b)), cmp.Compare(a, b)) })
+		return names
 	case kmsg.ConfigResourceTypeGroupConfig:
 		names = slices.Collect(maps.Keys(s.groups))
 	case kmsg.ConfigResourceTypeClientMetrics:

@@ -7,12 +7,18 @@ import (
 	"unicode/utf16"
 )
 
+// hashCode is Java's String.hashCode.
+func hashCode(s string) int32 {
+	var h int32
+	for _, unit := range utf16.Encode([]rune(s)) {
+		h = 31*h + int32(unit)
+	}
+	return h
+}
+
 // spreadHash is the hash by which a java.util.HashMap places a string.
 func spreadHash(s string) uint32 {
-	var h uint32
-	for _, unit := range utf16.Encode([]rune(s)) {
-		h = 31*h + uint32(unit)
-	}
+	h := uint32(hashCode(s))
 	return h ^ h>>16
 }
 

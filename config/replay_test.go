@@ -107,6 +107,12 @@ func (t topicSet) TopicNames() []string {
 	return names
 }
 
+// madeElsewhere are topics that other requests than those of the recording created.
+var madeElsewhere = map[string][]string{
+	"topics-auto": {"auto12"},
+	"security":    {"__consumer_offsets", "__transaction_state", "__share_group_state", "t1", "made", "made2", "newtopic"},
+}
+
 func session(t *testing.T, name string) (*State, topicSet) {
 	t.Helper()
 	props, err := ReadProperties(strings.NewReader(commonSettings+settings[name]), name)
@@ -114,8 +120,8 @@ func session(t *testing.T, name string) (*State, topicSet) {
 	static, err := Parse(props)
 	require.NoError(t, err)
 	topics := topicSet{}
-	if name == "topics-auto" {
-		topics["auto12"] = true // created by Metadata
+	for _, made := range madeElsewhere[name] {
+		topics[made] = true
 	}
 	s := NewState(topics, true, static.Values().Int("min.insync.replicas"))
 	s.AddNode(1, static)

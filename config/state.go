@@ -177,18 +177,18 @@ func (s *State) replace(resource kmsg.ConfigResourceType, name string, values ma
 func (s *State) Import(changes []Change) {
 	for _, c := range changes {
 		s.apply(c)
+		s.generation++
 	}
-	s.changed()
 }
 
 func (s *State) apply(c Change) {
 	switch c.Resource {
 	case kmsg.ConfigResourceTypeTopic:
-		applyTo(s.topics, c)
+		s.applyTo(s.topics, ScopeTopic, c)
 	case kmsg.ConfigResourceTypeGroupConfig:
-		applyTo(s.groups, c)
+		s.applyTo(s.groups, ScopeGroup, c)
 	case kmsg.ConfigResourceTypeClientMetrics:
-		applyTo(s.metrics, c)
+		s.applyTo(s.metrics, ScopeClientMetrics, c)
 	case kmsg.ConfigResourceTypeBroker:
 		target := s.forAll
 		if c.Name != "" {
@@ -202,10 +202,11 @@ func (s *State) apply(c Change) {
 			target = s.nodes[int32(id)].dynamic
 		}
 		set(target, c)
+		clear(s.cache) // values of all kinds come from brokers
 	}
 }
 
-func applyTo(resources map[string]map[string]string, c Change) {
+func (s *State) applyTo(resources map[string]map[string]string, scope Scope, c Change) {
 	values := resources[c.Name]
 	if values == nil {
 		values = map[string]string{}
@@ -214,6 +215,10 @@ func applyTo(resources map[string]map[string]string, c Change) {
 	set(values, c)
 	if len(values) == 0 {
 		delete(resources, c.Name)
+	}
+	delete(s.cache, cacheKey{scope, 0, c.Name})
+	for id := range s.nodes {
+		delete(s.cache, cacheKey{scope, id, c.Name})
 	}
 }
 
