@@ -39,6 +39,8 @@ type consumerGroup struct {
 
 	regexes   map[string]*resolvedRegex
 	newTopics bool // topics changed since the regexes were resolved
+
+	converts *classicGroup // the group whose place this one takes with the request at hand
 }
 
 // consumerMember is a member. It is replaced, never changed, once it is in its group.

@@ -46,7 +46,7 @@ func (g *Groups) consumerHeartbeat(now time.Time, c Caller, req *kmsg.ConsumerGr
 	if req.MemberEpoch < epochJoin {
 		return g.consumerLeave(now, req, e)
 	}
-	cg, fail := g.consumerGroupFor(now, req, e)
+	cg, fail := g.consumerGroupFor(req)
 	if fail != nil {
 		return nil, fail
 	}
@@ -92,7 +92,7 @@ func (g *Groups) checkConsumerHeartbeat(version int16, req *kmsg.ConsumerGroupHe
 
 // consumerGroupFor finds the group of a request that joins or stays; one that joins makes it if there is none,
 // or of a classic group.
-func (g *Groups) consumerGroupFor(now time.Time, req *kmsg.ConsumerGroupHeartbeatRequest, e *Effects) (*consumerGroup, *failure) {
+func (g *Groups) consumerGroupFor(req *kmsg.ConsumerGroupHeartbeatRequest) (*consumerGroup, *failure) {
 	joins := req.MemberEpoch == epochJoin
 	switch gr := g.groups[req.Group].(type) {
 	case nil:
@@ -104,7 +104,7 @@ func (g *Groups) consumerGroupFor(now time.Time, req *kmsg.ConsumerGroupHeartbea
 		return gr, nil
 	case *classicGroup:
 		if joins {
-			return g.upgraded(now, gr, e)
+			return g.upgraded(gr)
 		}
 	}
 	return nil, &failure{errorcode.GroupIDNotFound, g.notFound(req.Group, consumerType)}
@@ -157,8 +157,8 @@ func (cg *consumerGroup) member(id string, instance *string) (*consumerMember, *
 	return m, nil
 }
 
-// heartbeatOf takes in what a member says of itself and brings it nearer to its target. The group is known from
-// the moment that nothing can fail any more.
+// heartbeatOf takes in what a member says of itself. The group is known from the moment that nothing can fail any
+// more.
 func (cg *consumerGroup) heartbeatOf(now time.Time, c Caller, req *kmsg.ConsumerGroupHeartbeatRequest, e *Effects) (*kmsg.ConsumerGroupHeartbeatResponse, *failure) {
 	if fail := cg.full(req.MemberID, req.InstanceID); fail != nil {
 		return nil, fail
@@ -168,17 +168,28 @@ func (cg *consumerGroup) heartbeatOf(now time.Time, c Caller, req *kmsg.Consumer
 		return nil, fail
 	}
 	m := before.clone()
-	m.update(c, req)
-	newPattern := m.pattern() != "" && m.pattern() != before.pattern() && cg.regexCounts()[m.pattern()] == 0
-	if newPattern {
+	m.say(c, req)
+	if cg.newPattern(before, m) {
 		if _, fail := compileRegex(m.pattern()); fail != nil {
 			return nil, fail
 		}
 	}
+	return cg.answer(req, before, cg.update(now, c, before, m, replaces, req.Topics, e)), nil
+}
 
+// newPattern reports whether a member is the first to subscribe to its regular expression.
+func (cg *consumerGroup) newPattern(before, m *consumerMember) bool {
+	return m.pattern() != "" && m.pattern() != before.pattern() && cg.regexCounts()[m.pattern()] == 0
+}
+
+// update takes in a member as it has become and brings it nearer to its target. Nothing can fail any more. replaces
+// is the member whose instance it takes over, before then being a copy of that under the new id.
+func (cg *consumerGroup) update(now time.Time, c Caller, before, m, replaces *consumerMember, owns ownedTopics, e *Effects) *consumerMember {
+	if cg.converts != nil {
+		cg.convert(now, e)
+	}
 	cg.g.put(cg)
-	regexes := cg.regexState()
-	assignorBefore := cg.preferredAssignor()
+	newPattern, regexes, assignorBefore := cg.newPattern(before, m), cg.regexState(), cg.preferredAssignor()
 	if replaces != nil {
 		cg.replace(replaces, before, e)
 	}
@@ -187,15 +198,15 @@ func (cg *consumerGroup) heartbeatOf(now time.Time, c Caller, req *kmsg.Consumer
 	if !known || !m.sameMetadata(before) {
 		cg.recordMember(m, e)
 	}
-	bump := !sameNames(m.topics, before.topics) || cg.preferredAssignor() != assignorBefore
-	repatterned := m.pattern() != before.pattern() || (m.regex == nil) != (before.regex == nil)
-	if repatterned {
-		if old := before.pattern(); old != "" && cg.regexCounts()[old] == 0 {
+	resubscribed := !sameNames(m.topics, before.topics)
+	bump := resubscribed || cg.preferredAssignor() != assignorBefore
+	if old := before.pattern(); m.pattern() != old {
+		resubscribed = true
+		if old != "" && cg.regexCounts()[old] == 0 {
 			cg.forgetRegex(old, e)
 		}
 		bump = bump || m.pattern() == "" || cg.regexes[m.pattern()] != nil
 	}
-	resubscribed := !sameNames(m.topics, before.topics) || repatterned
 	if bump || cg.stale && topicHash(cg.g.topics, cg.names()) != cg.hash {
 		cg.bump(e)
 	}
@@ -207,12 +218,12 @@ func (cg *consumerGroup) heartbeatOf(now time.Time, c Caller, req *kmsg.Consumer
 		cg.resolve(now, c, e)
 	}
 	cg.assign(now, e)
-	reconciled := cg.reconcile(now, m, resubscribed, req.Topics, e)
-	cg.beat(now, reconciled)
+	after := cg.reconcile(now, m, resubscribed, owns, e)
+	cg.beat(now, after)
 	if due {
 		cg.resolve(now, c, e)
 	}
-	return cg.answer(req, before, reconciled), nil
+	return after
 }
 
 // full is the failure of a new member of a group that has no room.
@@ -276,8 +287,8 @@ func (m *consumerMember) checkEpoch(epoch int32, owns ownedTopics) *failure {
 			"The member must abandon all its partitions and rejoin.", relation, epoch, m.epoch)}
 }
 
-// update takes in what a request says; null fields leave things as they are.
-func (m *consumerMember) update(c Caller, req *kmsg.ConsumerGroupHeartbeatRequest) {
+// say takes in what a request says; null fields leave things as they are.
+func (m *consumerMember) say(c Caller, req *kmsg.ConsumerGroupHeartbeatRequest) {
 	if req.InstanceID != nil {
 		m.instance = clonePtr(req.InstanceID)
 	}

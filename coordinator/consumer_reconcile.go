@@ -214,7 +214,7 @@ func (cg *consumerGroup) fence(now time.Time, ids []string, e *Effects) {
 	if len(ids) == 0 {
 		return
 	}
-	if cg.downgrades(ids) {
+	if cg.downgrades(ids, 0) {
 		cg.downgrade(now, ids, e)
 		return
 	}
