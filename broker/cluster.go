@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kshare/clock"
@@ -32,6 +33,7 @@ type Cluster struct {
 	nodes      []*node // in the order of their ids; fixed after New
 	goroutines sync.WaitGroup
 
+	connectionIDs atomic.Uint64
 	connectionsMu sync.Mutex // guards the nodes' sets of connections; may be taken while mu is held, not the reverse
 
 	mu         sync.Mutex // guards everything below and all that hangs on it

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"kshare/protocol"
+	"kshare/sharesession"
 )
 
 const (
@@ -24,6 +25,7 @@ const (
 // connection is one client connection. Its goroutine reads a request, handles it and writes the answer before
 // it reads the next one, so answers leave in the order of the requests and no request overtakes another.
 type connection struct {
+	id     sharesession.Connection
 	node   *node
 	net    net.Conn
 	reader frameReader
@@ -35,6 +37,7 @@ type connection struct {
 
 func newConnection(n *node, c net.Conn) *connection {
 	return &connection{
+		id:     sharesession.Connection(n.cluster.connectionIDs.Add(1)),
 		node:   n,
 		net:    c,
 		reader: frameReader{src: c, max: n.cluster.maxFrame},

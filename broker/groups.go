@@ -2,6 +2,7 @@ package broker
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -142,8 +143,15 @@ func callGroups[Q kmsg.Request, P any, R interface {
 // groupEffects appends the records that the coordinator wants stored, sends the answers of parked requests and sets the timer.
 func (c *Cluster) groupEffects(e *coordinator.Effects) error {
 	err := c.appendGroupRecords(e.Records)
+	if err == nil && len(e.Share) > 0 {
+		var more coordinator.Effects
+		if failed := c.shareStateChanges(e.Share, &more); failed != nil {
+			c.log.Warn("the share coordinator refused what a share group wants", "error", failed)
+		}
+		err = c.appendGroupRecords(more.Records)
+	}
 	if err != nil {
-		err = fmt.Errorf("%w; %w", err, c.reloadGroups())
+		err = errors.Join(err, c.reloadGroups())
 	}
 	for _, done := range e.Completed {
 		r := done.Token.(*request)
@@ -246,7 +254,7 @@ func (c *Cluster) loadCoordinators() error {
 	if err := c.replayGroups(); err != nil {
 		return err
 	}
-	return c.share.load()
+	return c.loadShare()
 }
 
 // replayGroups rebuilds the groups from __consumer_offsets.

@@ -1,16 +1,150 @@
 package broker
 
-// share is what the nodes know of share groups beyond their membership.
-type share struct{ cluster *Cluster }
+import (
+	"errors"
+	"fmt"
 
-type sharePartition struct{}
+	"kshare/coordinator"
+	"kshare/protocol"
+	"kshare/protocol/errorcode"
+	"kshare/sharecoordinator"
+	"kshare/sharesession"
+)
 
-func newShare(c *Cluster) *share { return &share{cluster: c} }
+// share is what the nodes know of share groups beyond their membership: the share coordinator and each node's share sessions.
+type share struct {
+	coordinator *sharecoordinator.Coordinator
+	sessions    map[int32]*sharesession.Sessions // by node id
+}
 
-func (s *share) load() error { return nil }
+func newShare(c *Cluster) *share {
+	s := &share{sessions: map[int32]*sharesession.Sessions{}}
+	s.coordinator = sharecoordinator.New(sharecoordinator.Config{
+		UpdatesPerSnapshot: int(c.brokerInt("share.coordinator.snapshot.update.records.per.snapshot")),
+		Exists: func(id [16]byte, partition int32) bool {
+			t := c.topicsByID[id]
+			return t != nil && t.partition(partition) != nil
+		},
+	})
+	for _, n := range c.nodes {
+		s.sessions[n.id] = sharesession.New()
+	}
+	return s
+}
 
-func (s *share) topicDeleted(*topic) {}
+// shareEnabled tells whether share groups are switched on (share.version).
+func (c *Cluster) shareEnabled() bool { return c.features.Levels["share.version"] >= 1 }
 
-func (c *Cluster) shareConnectionClosed(*connection) {}
+// loadShare rebuilds the share coordinator's state from __share_group_state.
+func (c *Cluster) loadShare() error {
+	t := c.topics[shareStateTopic]
+	if t == nil {
+		return nil
+	}
+	for _, p := range t.partitions {
+		err := p.eachRecord(func(_ *protocol.BatchHeader, r *protocol.Record) error {
+			record, err := sharecoordinator.Decode(r.Key, r.Value)
+			if err != nil {
+				return err
+			}
+			c.share.coordinator.Apply(&record)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-func (p *partition) wakeShareFetches() {}
+// applyShareRecords appends records of the share coordinator to __share_group_state and lets them take effect.
+func (c *Cluster) applyShareRecords(records ...sharecoordinator.Record) error {
+	for i := range records {
+		r := &records[i]
+		if r.IsEmpty() {
+			continue
+		}
+		t, err := c.internalTopic(shareStateTopic)
+		if err != nil {
+			return err
+		}
+		b := protocol.NewBatchBuilder()
+		key, value := r.Encode()
+		if err := b.Append(c.now(), key, value); err != nil {
+			return fmt.Errorf("state of share partition %s: %w", r.Key, err)
+		}
+		if err := t.partition(sharecoordinator.PartitionFor(r.Key, int32(len(t.partitions)))).appendBuilt(b); err != nil {
+			return err
+		}
+		c.share.coordinator.Apply(r)
+	}
+	return nil
+}
+
+// shareStateChanges does the share coordinator's part of what a group wants and tells the group how it went.
+func (c *Cluster) shareStateChanges(changes []coordinator.ShareStateChange, e *coordinator.Effects) error {
+	var failed error
+	for _, change := range changes {
+		var done, undone []coordinator.TopicPartitions
+		var deleted [][16]byte
+		for _, t := range change.Topics {
+			good := coordinator.TopicPartitions{ID: t.ID, Name: t.Name}
+			bad := good
+			for _, p := range t.Partitions {
+				k := sharecoordinator.Key{Group: change.Group, Topic: t.ID, Partition: p.Partition}
+				if err := c.changeShareState(k, &change, p.StartOffset); err != nil {
+					failed = errors.Join(failed, err)
+					bad.Partitions = append(bad.Partitions, p.Partition)
+				} else {
+					good.Partitions = append(good.Partitions, p.Partition)
+				}
+			}
+			if len(good.Partitions) > 0 {
+				done = append(done, good)
+			}
+			if len(bad.Partitions) > 0 {
+				undone = append(undone, bad)
+			} else {
+				deleted = append(deleted, t.ID)
+			}
+		}
+		now := c.clock.Now()
+		if change.Delete {
+			c.groups.coordinator.ShareStateDeleted(change.Group, deleted, e)
+			continue
+		}
+		c.groups.coordinator.ShareStateInitialized(now, change.Group, done, e)
+		c.groups.coordinator.ShareStateFailed(now, change.Group, undone, e)
+	}
+	return failed
+}
+
+// changeShareState initialises or deletes the state of one share partition.
+func (c *Cluster) changeShareState(k sharecoordinator.Key, change *coordinator.ShareStateChange, startOffset int64) error {
+	var record sharecoordinator.Record
+	var no *sharecoordinator.Refusal
+	if change.Delete {
+		var exists bool
+		if record, exists, no = c.share.coordinator.Delete(k); !exists {
+			record = sharecoordinator.Record{}
+		}
+	} else {
+		record, no = c.share.coordinator.Initialize(c.now(), k, change.StateEpoch, startOffset)
+	}
+	if no != nil {
+		return fmt.Errorf("state of share partition %s: %s: %s", k, errorcode.Name(no.ErrorCode), no.Message)
+	}
+	return c.applyShareRecords(record)
+}
+
+// shareTopicDeleted removes the share state of a topic that is gone.
+func (c *Cluster) shareTopicDeleted(t *topic) {
+	for _, p := range t.partitions {
+		for _, group := range p.shareGroupsInOrder() {
+			p.shareGroups[group].forget()
+		}
+	}
+	if err := c.applyShareRecords(c.share.coordinator.TopicDeleted(t.id)...); err != nil {
+		c.log.Error("the share state of a deleted topic could not be removed", "topic", t.name, "error", err)
+	}
+}

@@ -170,7 +170,7 @@ func (c *Cluster) deleteTopic(t *topic) error {
 	if err := c.removeTopicConfig(t); err != nil {
 		return err
 	}
-	c.share.topicDeleted(t)
+	c.shareTopicDeleted(t)
 	c.groupsTopicDeleted(t)
 	return nil
 }

@@ -1,0 +1,18 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/coordinator"
+)
+
+// ConsumerGroupHeartbeat (68), v0 to v1.
+//
+// Behaviour: package coordinator.
+//   - Joins, keeps and leaves a consumer group (KIP-848), whose partitions the coordinator assigns.
+
+const consumerGroupHeartbeatKey = 68
+
+func init() {
+	handlers[consumerGroupHeartbeatKey] = toGroup(func(q *kmsg.ConsumerGroupHeartbeatRequest) string { return q.Group }, (*coordinator.Groups).ConsumerGroupHeartbeat)
+}

@@ -1,0 +1,28 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+)
+
+// ConsumerGroupDescribe (69), v0 to v1.
+//
+// Behaviour: package coordinator.
+//   - Groups of another type and unknown ones are GROUP_ID_NOT_FOUND, those of another node NOT_COORDINATOR.
+
+const consumerGroupDescribeKey = 69
+
+func init() { handlers[consumerGroupDescribeKey] = locked((*Cluster).consumerGroupDescribe) }
+
+func (c *Cluster) consumerGroupDescribe(r *request, q *kmsg.ConsumerGroupDescribeRequest) kmsg.Response {
+	here, elsewhere := c.splitGroups(r.node, q.Groups)
+	q.Groups = here
+	p := c.groups.coordinator.ConsumerGroupDescribe(c.caller(r), q)
+	for _, group := range elsewhere {
+		entry := kmsg.NewConsumerGroupDescribeResponseGroup()
+		entry.Group, entry.ErrorCode = group, errorcode.NotCoordinator
+		p.Groups = append(p.Groups, entry)
+	}
+	return p
+}

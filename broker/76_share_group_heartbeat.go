@@ -1,0 +1,38 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/coordinator"
+	"kshare/protocol/errorcode"
+)
+
+// ShareGroupHeartbeat (76), v1.
+//
+// Behaviour: package coordinator.
+//   - Partitions are assigned once they have state. With timing=kafka a new member's first answer has none, and they come with a
+//     heartbeat after the assignment interval; with timing=fast they are in the first answer.
+
+const shareGroupHeartbeatKey = 76
+
+func init() { handlers[shareGroupHeartbeatKey] = writing(locked((*Cluster).shareGroupHeartbeat)) }
+
+func (c *Cluster) shareGroupHeartbeat(r *request, q *kmsg.ShareGroupHeartbeatRequest) kmsg.Response {
+	if !c.coordinates(r.node, q.GroupID) {
+		p := response[*kmsg.ShareGroupHeartbeatResponse](q)
+		p.ErrorCode = errorcode.NotCoordinator
+		return p
+	}
+	p := callGroups(c, r, q, (*coordinator.Groups).ShareGroupHeartbeat)
+	first, ok := p.(*kmsg.ShareGroupHeartbeatResponse)
+	if !ok || c.timing != TimingFast || q.MemberEpoch != 0 || first.ErrorCode != errorcode.None {
+		return p
+	}
+	// What the first call has initialised can be assigned now: ask again as the member would.
+	again := *q
+	again.MemberEpoch = first.MemberEpoch
+	if second, ok := callGroups(c, r, &again, (*coordinator.Groups).ShareGroupHeartbeat).(*kmsg.ShareGroupHeartbeatResponse); ok && second.ErrorCode == errorcode.None {
+		return second
+	}
+	return p
+}

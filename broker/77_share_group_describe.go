@@ -1,0 +1,28 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+)
+
+// ShareGroupDescribe (77), v1.
+//
+// Behaviour: package coordinator.
+//   - Groups of another type and unknown ones are GROUP_ID_NOT_FOUND, those of another node NOT_COORDINATOR.
+
+const shareGroupDescribeKey = 77
+
+func init() { handlers[shareGroupDescribeKey] = locked((*Cluster).shareGroupDescribe) }
+
+func (c *Cluster) shareGroupDescribe(r *request, q *kmsg.ShareGroupDescribeRequest) kmsg.Response {
+	here, elsewhere := c.splitGroups(r.node, q.GroupIDs)
+	q.GroupIDs = here
+	p := c.groups.coordinator.ShareGroupDescribe(c.caller(r), q)
+	for _, group := range elsewhere {
+		entry := kmsg.NewShareGroupDescribeResponseGroup()
+		entry.GroupID, entry.ErrorCode = group, errorcode.NotCoordinator
+		p.Groups = append(p.Groups, entry)
+	}
+	return p
+}

@@ -1,0 +1,401 @@
+package broker
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/clock"
+	"kshare/protocol/errorcode"
+	"kshare/sharepartition"
+	"kshare/sharesession"
+)
+
+// ShareFetch (78), v1 to v2.
+//
+// Behaviour:
+//   - The session is checked first (package sharesession), then the acknowledgements that the request carries are applied, then records are
+//     acquired (package sharepartition).
+//   - Nothing is fetched with the final epoch, with IsRenewAck (whose limits must all be 0), and where MaxRecords or MaxBytes leave no room.
+//   - A fetch that finds nothing waits: for an append, the end of a lock, and with timing=fast for any release. A session that finds no room is refused
+//     only after MaxWaitMs.
+//   - MinBytes are counted before anything is acquired. The bytes are divided evenly among the partitions.
+//   - Records are whole batches, with timing=kafka all from the first to the last acquired record, else those that hold an acquired one.
+
+const shareFetchKey = 78
+
+func init() { handlers[shareFetchKey] = &handler{writes: true, handle: handleShareFetch} }
+
+func handleShareFetch(r *request) (answer, error) {
+	q, err := decode[*kmsg.ShareFetchRequest](r)
+	if err != nil {
+		return nil, err
+	}
+	c := r.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.shareFetch(r, q)
+	if a == nil {
+		return nil, nil
+	}
+	r.takeCommit()
+	return a, nil
+}
+
+// shareFetch answers a ShareFetch, or parks it and returns nil.
+func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
+	caller, code := newShareCaller(r, q.GroupID, q.MemberID)
+	if code != errorcode.None {
+		return &shareFetchAnswer{errorCode: code}
+	}
+	if q.IsRenewAck && (q.MaxWaitMillis != 0 || q.MinBytes != 0 || q.MaxBytes != 0 || q.MaxRecords != 0) {
+		return &shareFetchAnswer{errorCode: errorcode.InvalidRequest}
+	}
+	mode := sharepartition.AcquireMode(q.ShareAcquireMode)
+	if mode != sharepartition.BatchOptimized && mode != sharepartition.RecordLimit {
+		return &shareFetchAnswer{errorCode: errorcode.UnknownServerError}
+	}
+	asked := newShareFetchRequest(caller, q)
+	session, code := caller.sessions().Fetch(asked, int(c.brokerInt("group.share.max.share.sessions")))
+	if code == errorcode.ShareSessionLimitReached && q.MaxWaitMillis > 0 {
+		timer := c.after(time.Duration(q.MaxWaitMillis)*time.Millisecond, func() { r.complete(&shareFetchAnswer{errorCode: code}) })
+		r.park(func() { timer.Stop() })
+		return nil
+	}
+	if code != errorcode.None {
+		return &shareFetchAnswer{errorCode: code}
+	}
+	f := &shareFetch{caller: caller, session: session, q: q, mode: mode, acks: map[sharesession.Partition]*shareAckResult{}}
+	if failed := f.acknowledge(); failed != nil {
+		return &shareFetchAnswer{errorCode: failed.code}
+	}
+	if session.Final {
+		caller.closeSession()
+		return f.answer(nil)
+	}
+	if q.IsRenewAck {
+		return f.answer(nil)
+	}
+	results := f.attempt(false)
+	if results != nil {
+		return f.answer(results)
+	}
+	f.park()
+	return nil
+}
+
+// newShareFetchRequest is what of a request concerns its session.
+func newShareFetchRequest(caller *shareCaller, q *kmsg.ShareFetchRequest) *sharesession.FetchRequest {
+	asked := &sharesession.FetchRequest{Key: caller.key(), Connection: caller.request.conn.id, Epoch: q.ShareSessionEpoch}
+	for i := range q.Topics {
+		for j := range q.Topics[i].Partitions {
+			p := &q.Topics[i].Partitions[j]
+			asked.Partitions = append(asked.Partitions, sharesession.Partition{TopicID: q.Topics[i].TopicID, Partition: p.Partition})
+			asked.Acks = asked.Acks || len(p.AcknowledgementBatches) > 0
+		}
+	}
+	for _, t := range q.ForgottenTopicsData {
+		for _, index := range t.Partitions {
+			asked.Forgotten = append(asked.Forgotten, sharesession.Partition{TopicID: t.TopicID, Partition: index})
+		}
+	}
+	return asked
+}
+
+// shareFetch is a ShareFetch on its way.
+type shareFetch struct {
+	caller   *shareCaller
+	session  *sharesession.Fetch
+	q        *kmsg.ShareFetchRequest
+	mode     sharepartition.AcquireMode
+	acks     map[sharesession.Partition]*shareAckResult
+	ackOrder []sharesession.Partition
+	// loaded are the share partitions whose state this request was the first to ask for.
+	loaded map[*sharePartition]bool
+}
+
+// acknowledge applies the acknowledgements that the request carries. It returns a result only where the whole answer fails.
+func (f *shareFetch) acknowledge() *shareAckResult {
+	renew := f.q.Version >= 2 && f.q.IsRenewAck
+	for i := range f.q.Topics {
+		for j := range f.q.Topics[i].Partitions {
+			p := &f.q.Topics[i].Partitions[j]
+			if len(p.AcknowledgementBatches) == 0 {
+				continue
+			}
+			acks := make([]sharepartition.Acknowledgement, len(p.AcknowledgementBatches))
+			for k, b := range p.AcknowledgementBatches {
+				acks[k] = sharepartition.Acknowledgement{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, Types: b.AcknowledgeTypes}
+			}
+			at := sharesession.Partition{TopicID: f.q.Topics[i].TopicID, Partition: p.Partition}
+			result := f.caller.acknowledge(at, acks, renew)
+			if result.whole {
+				return result
+			}
+			if f.acks[at] == nil {
+				f.ackOrder = append(f.ackOrder, at)
+			}
+			f.acks[at] = result
+		}
+	}
+	return nil
+}
+
+// shareAcquisition is what is left of a fetch's limits as it goes from partition to partition.
+type shareAcquisition struct {
+	member     string
+	mode       sharepartition.AcquireMode
+	batchSize  int32
+	maxRecords int32
+	maxBytes   int // for each partition
+}
+
+// shareResults are the results of a fetch by partition.
+type shareResults map[sharesession.Partition]shareFetchResult
+
+// attempt acquires what there is. It returns nil where the fetch has to wait, which it does not where last is set or it may not.
+func (f *shareFetch) attempt(last bool) shareResults {
+	last = last || f.q.MaxWaitMillis <= 0 || len(f.session.Partitions) == 0
+	results := shareResults{}
+	if f.q.MaxRecords <= 0 || f.q.MaxBytes == 0 {
+		for _, at := range f.session.Partitions {
+			if _, code := f.find(at); code == errorcode.None {
+				results[at] = shareFetchResult{index: at.Partition}
+			}
+		}
+		return results
+	}
+	var ready []*sharePartition
+	for _, at := range f.session.Partitions {
+		sp, result := f.load(at)
+		switch {
+		case result.errorCode != errorcode.None:
+			results[at] = result
+		case sp.loading(f, last):
+			continue
+		default:
+			results[at] = result
+			if sp.readable() {
+				ready = append(ready, sp)
+			}
+		}
+	}
+	failed := hasShareError(results)
+	if len(ready) > 0 && (last || failed || f.enoughBytes(ready)) {
+		failed = f.acquire(ready, results) || failed
+	}
+	if last || failed {
+		return results
+	}
+	for _, r := range results {
+		if len(r.acquired) > 0 {
+			return results
+		}
+	}
+	return nil
+}
+
+func hasShareError(results shareResults) bool {
+	for _, r := range results {
+		if r.errorCode != errorcode.None {
+			return true
+		}
+	}
+	return false
+}
+
+// loading tells whether the state of the share partition still seems to be loading to a fetch. Apache Kafka reads it from the share coordinator, which takes
+// longer than a fetch that does not wait.
+func (sp *sharePartition) loading(f *shareFetch, last bool) bool {
+	return last && f.loaded[sp] && f.q.MaxWaitMillis <= 0 && sp.partition.cluster.timing == TimingKafka
+}
+
+// find returns the partition that an entry of the session means, if the node leads it.
+func (f *shareFetch) find(at sharesession.Partition) (*partition, int16) {
+	p, code := f.caller.request.cluster.sharePartitionNamed(at)
+	if code == errorcode.None && p.leader != f.caller.request.node.id {
+		code = errorcode.NotLeaderOrFollower
+	}
+	return p, code
+}
+
+// load returns the share partition of an entry, or the result that says why there is none.
+func (f *shareFetch) load(at sharesession.Partition) (*sharePartition, shareFetchResult) {
+	result := shareFetchResult{index: at.Partition}
+	p, code := f.find(at)
+	if code == errorcode.UnknownTopicID && f.q.ShareSessionEpoch != sharesession.InitialEpoch && !f.named(at) {
+		code = errorcode.UnknownTopicOrPartition // a topic that was deleted under the session
+	}
+	var sp *sharePartition
+	if code == errorcode.None {
+		known := p.shareGroups[f.caller.group] != nil
+		sp, code = f.caller.request.cluster.sharePartitionOf(p, f.caller.group)
+		if !known && sp != nil {
+			if f.loaded == nil {
+				f.loaded = map[*sharePartition]bool{}
+			}
+			f.loaded[sp] = true
+		}
+	}
+	if result.errorCode = code; code == errorcode.NotLeaderOrFollower {
+		result.leader = p
+	}
+	if code == errorcode.None && f.q.MaxBytes < 0 {
+		result.errorCode = errorcode.UnknownServerError
+	}
+	return sp, result
+}
+
+// named tells whether the request itself names the partition.
+func (f *shareFetch) named(at sharesession.Partition) bool {
+	for i := range f.q.Topics {
+		if f.q.Topics[i].TopicID != at.TopicID {
+			continue
+		}
+		for j := range f.q.Topics[i].Partitions {
+			if f.q.Topics[i].Partitions[j].Partition == at.Partition {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// enoughBytes tells whether the partitions together have MinBytes to read.
+func (f *shareFetch) enoughBytes(ready []*sharePartition) bool {
+	if f.q.MinBytes <= 1 {
+		return true
+	}
+	left := int(min(f.q.MinBytes, f.q.MaxBytes))
+	for _, sp := range ready {
+		read, err := sp.partition.log.Read(max(sp.state.NextFetchOffset(), sp.partition.log.StartOffset()), sp.end(), int(f.q.MaxBytes), true)
+		if err != nil {
+			return true // the acquisition says what is wrong
+		}
+		for _, s := range read {
+			left -= len(s)
+		}
+		if left <= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// acquire acquires records in each of the partitions, as far as the limits go. It reports whether one of them failed.
+func (f *shareFetch) acquire(ready []*sharePartition, results shareResults) (failed bool) {
+	c := f.caller.request.cluster
+	left := &shareAcquisition{
+		member:     f.caller.member,
+		mode:       f.mode,
+		batchSize:  f.q.BatchSize,
+		maxRecords: f.q.MaxRecords,
+		maxBytes:   int(min(f.q.MaxBytes, c.brokerInt("fetch.max.bytes"))) / len(ready),
+	}
+	for _, sp := range ready {
+		if left.maxRecords <= 0 {
+			return failed
+		}
+		at := sharesession.Partition{TopicID: sp.partition.topic.id, Partition: sp.partition.index}
+		result := results[at]
+		acquired, records, err := sp.acquire(left)
+		if err != nil {
+			c.log.Error("a share partition could not be read", "group", sp.group, "partition", sp.partition, "error", err)
+			result.errorCode, failed = errorcode.UnknownServerError, true
+		}
+		result.acquired, result.records = acquired, records
+		for _, s := range records {
+			result.size += len(s)
+		}
+		results[at] = result
+	}
+	return failed
+}
+
+// answer makes the answer from what was fetched and how the acknowledgements ended.
+func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
+	if !f.session.Current() {
+		return &shareFetchAnswer{errorCode: errorcode.InvalidShareSessionEpoch}
+	}
+	a := &shareFetchAnswer{lockTimeoutMs: f.caller.lockTimeoutMs()}
+	topics := map[[16]byte]int{}
+	add := func(at sharesession.Partition, result shareFetchResult) {
+		ack := f.acks[at]
+		if ack != nil {
+			result.ackCode, result.ackMessage = ack.code, ack.message
+			if ack.leader != nil {
+				result.leader = ack.leader
+			}
+		}
+		if !f.session.Listed(at, len(result.acquired) > 0, result.errorCode, ack != nil) {
+			return
+		}
+		i, ok := topics[at.TopicID]
+		if !ok {
+			i = len(a.topics)
+			topics[at.TopicID] = i
+			a.topics = append(a.topics, shareFetchTopic{id: at.TopicID})
+		}
+		a.topics[i].partitions = append(a.topics[i].partitions, result)
+		a.size += result.size
+		if result.leader != nil {
+			a.nodes = append(a.nodes, f.caller.request.cluster.node(result.leader.leader))
+		}
+	}
+	for _, at := range f.session.Partitions {
+		if result, ok := results[at]; ok {
+			add(at, result)
+		}
+	}
+	for _, at := range f.ackOrder {
+		if _, ok := results[at]; !ok {
+			add(at, shareFetchResult{index: at.Partition})
+		}
+	}
+	return a
+}
+
+// shareWaiter is a ShareFetch that waits for records.
+type shareWaiter struct {
+	fetch   *shareFetch
+	timer   clock.Timer
+	waiting []*sharePartition
+}
+
+// park puts the fetch on the waiting lists of its share partitions.
+func (f *shareFetch) park() {
+	r := f.caller.request
+	w := &shareWaiter{fetch: f}
+	for _, at := range f.session.Partitions {
+		if p, code := f.find(at); code == errorcode.None {
+			if sp := p.shareGroups[f.caller.group]; sp != nil {
+				w.waiting = append(w.waiting, sp)
+				sp.waiters.add(w)
+			}
+		}
+	}
+	w.timer = r.cluster.after(time.Duration(f.q.MaxWaitMillis)*time.Millisecond, w.finish)
+	r.park(w.leave)
+}
+
+// leave takes the fetch off every waiting list.
+func (w *shareWaiter) leave() {
+	w.timer.Stop()
+	for _, sp := range w.waiting {
+		sp.waiters.remove(w)
+	}
+}
+
+// try answers the fetch if there is something for it by now.
+func (w *shareWaiter) try() {
+	if results := w.fetch.attempt(false); results != nil {
+		w.leave()
+		w.fetch.caller.request.complete(w.fetch.answer(results))
+	}
+}
+
+// finish answers the fetch with whatever there is.
+func (w *shareWaiter) finish() {
+	w.leave()
+	w.fetch.caller.request.complete(w.fetch.answer(w.fetch.attempt(true)))
+}

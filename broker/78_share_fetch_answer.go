@@ -1,0 +1,98 @@
+package broker
+
+import (
+	"kshare/protocol"
+	"kshare/sharepartition"
+)
+
+// shareFetchAnswer is the answer to a ShareFetch, encoded by hand because the records of a log are sent from where they lie.
+type shareFetchAnswer struct {
+	errorCode     int16
+	lockTimeoutMs int32
+	topics        []shareFetchTopic
+	nodes         []*node
+	size          int // record bytes of all partitions
+}
+
+type shareFetchTopic struct {
+	id         [16]byte
+	partitions []shareFetchResult
+}
+
+// shareFetchResult is what a ShareFetch says of one partition.
+type shareFetchResult struct {
+	index        int32
+	errorCode    int16
+	errorMessage *string
+	ackCode      int16
+	ackMessage   *string
+	leader       *partition // names the current leader after an error that a leader change explains
+	records      [][]byte
+	size         int
+	acquired     []sharepartition.AcquiredRange
+}
+
+// AppendTo implements answer.
+func (a *shareFetchAnswer) AppendTo(b []byte) []byte {
+	e := protocol.Encoder{Out: b, Flexible: true}
+	a.encode(&e)
+	return e.Out
+}
+
+// AppendSpliced implements splicedAnswer.
+func (a *shareFetchAnswer) AppendSpliced(b []byte) ([]byte, []protocol.Splice) {
+	e := protocol.Encoder{Out: b, Flexible: true, Splicing: a.size >= protocol.SpliceFrom}
+	a.encode(&e)
+	return e.Out, e.Splices
+}
+
+func (a *shareFetchAnswer) encode(e *protocol.Encoder) {
+	e.Int32(0) // throttle time
+	e.Int16(a.errorCode)
+	e.NullableString(nil)
+	e.Int32(a.lockTimeoutMs)
+	e.ArrayLen(len(a.topics))
+	for i := range a.topics {
+		t := &a.topics[i]
+		e.UUID(t.id)
+		e.ArrayLen(len(t.partitions))
+		for j := range t.partitions {
+			t.partitions[j].encode(e)
+		}
+		e.EndTags()
+	}
+	e.ArrayLen(len(a.nodes))
+	for _, n := range a.nodes {
+		encodeNode(e, n)
+	}
+	e.EndTags()
+}
+
+func (r *shareFetchResult) encode(e *protocol.Encoder) {
+	e.Int32(r.index)
+	e.Int16(r.errorCode)
+	e.NullableString(r.errorMessage)
+	e.Int16(r.ackCode)
+	e.NullableString(r.ackMessage)
+	encodeShareLeader(e, r.leader)
+	e.Records(r.records, r.size) // never null: a Java client could not read the answer
+	e.ArrayLen(len(r.acquired))
+	for _, a := range r.acquired {
+		e.Int64(a.FirstOffset)
+		e.Int64(a.LastOffset)
+		e.Int16(a.DeliveryCount)
+		e.EndTags()
+	}
+	e.EndTags()
+}
+
+// encodeShareLeader appends a CurrentLeader: 0 and 0, as Kafka, where there is nothing to say.
+func encodeShareLeader(e *protocol.Encoder, p *partition) {
+	leader, epoch := int32(0), int32(0)
+	if p != nil {
+		leader, epoch = p.leader, p.leaderEpoch
+	}
+	e.Int32(leader)
+	e.Int32(epoch)
+	e.EndTags()
+}

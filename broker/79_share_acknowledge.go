@@ -1,0 +1,141 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol"
+	"kshare/protocol/errorcode"
+	"kshare/sharepartition"
+	"kshare/sharesession"
+)
+
+// ShareAcknowledge (79), v1 to v2.
+//
+// Behaviour:
+//   - The session is checked and moves on by one epoch, as with ShareFetch. Any partition may be named whose records the member holds.
+//   - Each partition stands by itself: all its batches are applied or none (package sharepartition).
+//   - The final epoch ends the session and releases what the member still holds.
+//   - v2: AcquisitionLockTimeoutMs is the duration that a lock taken now would have; IsRenewAck must be set for renewals.
+
+const shareAcknowledgeKey = 79
+
+func init() { handlers[shareAcknowledgeKey] = &handler{writes: true, handle: handleShareAcknowledge} }
+
+func handleShareAcknowledge(r *request) (answer, error) {
+	q, err := decode[*kmsg.ShareAcknowledgeRequest](r)
+	if err != nil {
+		return nil, err
+	}
+	c := r.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.shareAcknowledge(r, q)
+	r.takeCommit()
+	return a, nil
+}
+
+func (c *Cluster) shareAcknowledge(r *request, q *kmsg.ShareAcknowledgeRequest) answer {
+	a := &shareAcknowledgeAnswer{version: q.Version}
+	caller, code := newShareCaller(r, q.GroupID, q.MemberID)
+	if code != errorcode.None {
+		a.errorCode = code
+		return a
+	}
+	final, code := caller.sessions().Acknowledge(caller.key(), q.ShareSessionEpoch)
+	if code != errorcode.None {
+		a.errorCode = code
+		return a
+	}
+	if !a.apply(caller, q) {
+		return a
+	}
+	a.lockTimeoutMs = caller.lockTimeoutMs()
+	if final {
+		caller.closeSession()
+	}
+	return a
+}
+
+// shareAcknowledgeAnswer is the answer to a ShareAcknowledge.
+type shareAcknowledgeAnswer struct {
+	version       int16
+	errorCode     int16
+	lockTimeoutMs int32
+	topics        []shareAcknowledgeTopic
+	nodes         []*node
+}
+
+type shareAcknowledgeTopic struct {
+	id         [16]byte
+	partitions []shareAcknowledgePartition
+}
+
+type shareAcknowledgePartition struct {
+	index  int32
+	result *shareAckResult
+}
+
+// apply applies the acknowledgements of a request. It reports false where the answer as a whole fails.
+func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowledgeRequest) bool {
+	renew := q.Version >= 2 && q.IsRenewAck
+	var acks []sharepartition.Acknowledgement
+	any := false
+	for i := range q.Topics {
+		t := shareAcknowledgeTopic{id: q.Topics[i].TopicID}
+		for j := range q.Topics[i].Partitions {
+			p := &q.Topics[i].Partitions[j]
+			result := &shareAckResult{}
+			if len(p.AcknowledgementBatches) > 0 {
+				any = true
+				acks = acks[:0]
+				for _, b := range p.AcknowledgementBatches {
+					acks = append(acks, sharepartition.Acknowledgement{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, Types: b.AcknowledgeTypes})
+				}
+				result = caller.acknowledge(sharesession.Partition{TopicID: t.id, Partition: p.Partition}, acks, renew)
+			}
+			if result.whole {
+				a.errorCode, a.topics, a.nodes = result.code, nil, nil
+				return false
+			}
+			if result.leader != nil {
+				a.nodes = append(a.nodes, caller.request.cluster.node(result.leader.leader))
+			}
+			t.partitions = append(t.partitions, shareAcknowledgePartition{p.Partition, result})
+		}
+		a.topics = append(a.topics, t)
+	}
+	if !any {
+		a.topics = nil // partitions without acknowledgements are answered only beside others that have some
+	}
+	return true
+}
+
+// AppendTo implements answer.
+func (a *shareAcknowledgeAnswer) AppendTo(b []byte) []byte {
+	e := protocol.Encoder{Out: b, Flexible: true}
+	e.Int32(0) // throttle time
+	e.Int16(a.errorCode)
+	e.NullableString(nil)
+	if a.version >= 2 {
+		e.Int32(a.lockTimeoutMs)
+	}
+	e.ArrayLen(len(a.topics))
+	for _, t := range a.topics {
+		e.UUID(t.id)
+		e.ArrayLen(len(t.partitions))
+		for _, p := range t.partitions {
+			e.Int32(p.index)
+			e.Int16(p.result.code)
+			e.NullableString(p.result.message)
+			encodeShareLeader(&e, p.result.leader)
+			e.EndTags()
+		}
+		e.EndTags()
+	}
+	e.ArrayLen(len(a.nodes))
+	for _, n := range a.nodes {
+		encodeNode(&e, n)
+	}
+	e.EndTags()
+	return e.Out
+}

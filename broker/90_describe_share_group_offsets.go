@@ -1,0 +1,75 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+	"kshare/sharecoordinator"
+)
+
+// DescribeShareGroupOffsets (90), v0 to v1.
+//
+// Behaviour:
+//   - Null topics are all partitions of the group that have state; an unknown group has none, without error.
+//   - StartOffset is what is persisted, which trails what the leader knows; -1 where nothing was acknowledged yet and for unknown
+//     topics and partitions.
+//   - v1: Lag = end of the log - StartOffset - DeliveryCompleteCount, -1 where either is not known.
+
+const describeShareGroupOffsetsKey = 90
+
+func init() { handlers[describeShareGroupOffsetsKey] = locked((*Cluster).describeShareGroupOffsets) }
+
+func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGroupOffsetsRequest) kmsg.Response {
+	p := response[*kmsg.DescribeShareGroupOffsetsResponse](q)
+	for _, g := range q.Groups {
+		entry := kmsg.NewDescribeShareGroupOffsetsResponseGroup()
+		entry.GroupID = g.GroupID
+		switch {
+		case !c.shareEnabled():
+			entry.ErrorCode = errorcode.UnsupportedVersion
+		case !c.coordinates(r.node, g.GroupID):
+			entry.ErrorCode = errorcode.NotCoordinator
+		case g.Topics == nil:
+			for _, t := range c.groups.coordinator.SharePartitions(g.GroupID) {
+				entry.Topics = append(entry.Topics, c.shareOffsets(g.GroupID, t.Name, t.Partitions))
+			}
+		default:
+			for _, t := range g.Topics {
+				entry.Topics = append(entry.Topics, c.shareOffsets(g.GroupID, t.Topic, t.Partitions))
+			}
+		}
+		p.Groups = append(p.Groups, entry)
+	}
+	return p
+}
+
+// shareOffsets are the offsets of a group in some partitions of a topic.
+func (c *Cluster) shareOffsets(group, name string, partitions []int32) kmsg.DescribeShareGroupOffsetsResponseGroupTopic {
+	entry := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopic()
+	entry.Topic = name
+	t := c.topics[name]
+	if t != nil {
+		entry.TopicID = t.id
+	}
+	for _, index := range partitions {
+		e := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopicPartition()
+		e.Partition, e.StartOffset, e.Lag = index, -1, -1
+		if t != nil && t.partition(index) != nil {
+			c.fillShareOffset(&e, sharecoordinator.Key{Group: group, Topic: t.id, Partition: index}, t.partition(index))
+		}
+		entry.Partitions = append(entry.Partitions, e)
+	}
+	return entry
+}
+
+func (c *Cluster) fillShareOffset(e *kmsg.DescribeShareGroupOffsetsResponseGroupTopicPartition, k sharecoordinator.Key, p *partition) {
+	s, no := c.share.coordinator.Summary(k)
+	if no != nil {
+		e.ErrorCode, e.ErrorMessage = no.ErrorCode, &no.Message
+		return
+	}
+	e.StartOffset, e.LeaderEpoch = s.StartOffset, s.LeaderEpoch
+	if s.StartOffset != -1 && s.DeliveryCompleteCount != -1 {
+		e.Lag = p.highWatermark() - s.StartOffset - int64(s.DeliveryCompleteCount)
+	}
+}

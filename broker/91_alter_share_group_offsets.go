@@ -1,0 +1,19 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/coordinator"
+)
+
+// AlterShareGroupOffsets (91), v0.
+//
+// Behaviour: package coordinator.
+//   - Begins the state of share partitions anew at the given offsets. The group must have no members; one that does not exist is made.
+//   - A leader that still has the old state learns of it as its next write is fenced.
+
+const alterShareGroupOffsetsKey = 91
+
+func init() {
+	handlers[alterShareGroupOffsetsKey] = toGroup(func(q *kmsg.AlterShareGroupOffsetsRequest) string { return q.GroupID }, (*coordinator.Groups).AlterShareGroupOffsets)
+}

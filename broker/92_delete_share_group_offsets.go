@@ -1,0 +1,18 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/coordinator"
+)
+
+// DeleteShareGroupOffsets (92), v0.
+//
+// Behaviour: package coordinator.
+//   - Deletes the state of all share partitions of a topic. The group must have no members.
+
+const deleteShareGroupOffsetsKey = 92
+
+func init() {
+	handlers[deleteShareGroupOffsetsKey] = toGroup(func(q *kmsg.DeleteShareGroupOffsetsRequest) string { return q.GroupID }, withoutTime((*coordinator.Groups).DeleteShareGroupOffsets))
+}

@@ -1,0 +1,369 @@
+package broker
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"kshare/clock"
+	"kshare/config"
+	"kshare/logvalidator"
+	"kshare/protocol"
+	"kshare/protocol/errorcode"
+	"kshare/sharecoordinator"
+	"kshare/sharepartition"
+)
+
+// sharePartition is a partition as a share group consumes it: the state of its records in flight, and who waits for more.
+// It lives on the partition's leader and is forgotten when something fences it; the next fetch reads its state anew.
+type sharePartition struct {
+	partition  *partition
+	group      string
+	state      *sharepartition.Partition
+	stateEpoch int32
+	waiters    waiters[*shareWaiter]
+
+	timer    clock.Timer // set to the next lock's end, nil where there is none
+	armedFor time.Time
+}
+
+func (sp *sharePartition) key() sharecoordinator.Key {
+	return sharecoordinator.Key{Group: sp.group, Topic: sp.partition.topic.id, Partition: sp.partition.index}
+}
+
+// groupValues are the effective configurations of a group.
+func (c *Cluster) groupValues(group string) *config.Values {
+	return c.config.Group(c.nodes[0].id, group)
+}
+
+// shareLimits are the group's configurations that share partitions go by. They are read at each call: a change counts at once.
+func (c *Cluster) shareLimits(group string) sharepartition.Limits {
+	v := c.groupValues(group)
+	return sharepartition.Limits{
+		DeliveryCount: int(v.Int("share.delivery.count.limit")),
+		RecordLocks:   int(v.Int("share.partition.max.record.locks")),
+		LockDuration:  v.Duration("share.record.lock.duration.ms"),
+		Renew:         v.Bool("share.renew.acknowledge.enable"),
+	}
+}
+
+// sharePartitionOf returns a group's share partition, reading its state where it is not known.
+func (c *Cluster) sharePartitionOf(p *partition, group string) (*sharePartition, int16) {
+	if sp := p.shareGroups[group]; sp != nil {
+		return sp, errorcode.None
+	}
+	sp := &sharePartition{partition: p, group: group}
+	persisted, record, no := c.share.coordinator.Read(c.now(), sp.key(), p.leaderEpoch)
+	if no != nil {
+		return nil, fetchErrorOf(no.ErrorCode)
+	}
+	if err := c.applyShareRecords(record); err != nil {
+		c.log.Error("the state of a share partition could not be stored", "group", group, "partition", p, "error", err)
+		return nil, errorcode.UnknownServerError
+	}
+	start := persisted.StartOffset
+	if start == -1 {
+		var err error
+		var ok bool
+		if start, ok, err = c.shareStart(p, group); err != nil {
+			c.log.Error("the start offset of a share partition could not be found", "group", group, "partition", p, "error", err)
+			return nil, errorcode.KafkaStorageError
+		}
+		if !ok {
+			return nil, errorcode.OffsetNotAvailable
+		}
+	}
+	state, err := sharepartition.Restore(start, stateBatches(persisted.Batches))
+	if err != nil {
+		c.log.Error("the stored state of a share partition makes no sense; AlterShareGroupOffsets or DeleteShareGroupOffsets begins it anew", "group", group, "partition", p, "error", err)
+		return nil, errorcode.UnknownServerError
+	}
+	sp.state, sp.stateEpoch = state, persisted.StateEpoch
+	if p.shareGroups == nil {
+		p.shareGroups = map[string]*sharePartition{}
+	}
+	p.shareGroups[group] = sp
+	return sp, errorcode.None
+}
+
+// stateBatches are persisted batches as a share partition takes them.
+func stateBatches(persisted []sharecoordinator.Batch) []sharepartition.StateBatch {
+	batches := make([]sharepartition.StateBatch, len(persisted))
+	for i, b := range persisted {
+		batches[i] = sharepartition.StateBatch{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, State: sharepartition.State(b.State), DeliveryCount: b.DeliveryCount}
+	}
+	return batches
+}
+
+// shareStart is where a group begins that has no start offset yet (share.auto.offset.reset): false where nothing is as young as
+// by_duration asks for.
+func (c *Cluster) shareStart(p *partition, group string) (int64, bool, error) {
+	strategy := c.groupValues(group).String("share.auto.offset.reset")
+	switch strategy {
+	case "latest":
+		return p.highWatermark(), true, nil
+	case "earliest":
+		return p.log.StartOffset(), true, nil
+	}
+	age, err := config.ParseISODuration(strings.TrimPrefix(strategy, "by_duration:"))
+	if err != nil {
+		return 0, false, fmt.Errorf("share.auto.offset.reset of group %s: %w", group, err)
+	}
+	found, err := p.atTimestamp(c.clock.Now().Add(-age).UnixMilli(), p.highWatermark())
+	return found.offset, err == nil && found.offset >= 0, err
+}
+
+// fetchErrorOf is what a ShareFetch says of a partition whose state could not be read.
+func fetchErrorOf(code int16) int16 {
+	switch code {
+	case errorcode.FencedLeaderEpoch, errorcode.FencedStateEpoch:
+		return errorcode.NotLeaderOrFollower
+	case errorcode.UnknownTopicOrPartition, errorcode.GroupIDNotFound, errorcode.CoordinatorNotAvailable, errorcode.OffsetNotAvailable:
+		return code
+	}
+	return errorcode.UnknownServerError
+}
+
+// persist writes what a change of a share partition's state asks for, and tells the state how it went. It returns the code and message
+// that the request which made the change is answered with.
+func (sp *sharePartition) persist(w sharepartition.Write) *refusal {
+	if w.ID == 0 {
+		return nil
+	}
+	c := sp.partition.cluster
+	no := c.writeShareState(sp, w)
+	code := errorcode.None
+	if no != nil {
+		code = no.code
+	}
+	sp.state.Persisted(w.ID, code)
+	if no == nil {
+		return nil
+	}
+	if no.code == errorcode.NotLeaderOrFollower {
+		sp.forget()
+	}
+	return no
+}
+
+// writeShareState writes a share partition's change through the share coordinator.
+func (c *Cluster) writeShareState(sp *sharePartition, w sharepartition.Write) *refusal {
+	batches := make([]sharecoordinator.Batch, len(w.Batches))
+	for i, b := range w.Batches {
+		batches[i] = sharecoordinator.Batch{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, State: int8(b.State), DeliveryCount: b.DeliveryCount}
+	}
+	record, no := c.share.coordinator.Write(c.now(), sp.key(), &sharecoordinator.Update{
+		StateEpoch:            sp.stateEpoch,
+		LeaderEpoch:           sp.partition.leaderEpoch,
+		StartOffset:           w.StartOffset,
+		DeliveryCompleteCount: w.DeliveryCompleteCount,
+		Batches:               batches,
+	})
+	if no != nil {
+		return refused(fetchErrorOf(no.ErrorCode), "Error in write state RPC. %s", no.Message)
+	}
+	if err := c.applyShareRecords(record); err != nil {
+		c.log.Error("the state of a share partition could not be stored", "group", sp.group, "partition", sp.partition, "error", err)
+		return refused(errorcode.UnknownServerError, "Error in write state RPC. %v", err)
+	}
+	return nil
+}
+
+// forget drops the share partition from the leader's memory. Who waits for it is answered at once.
+func (sp *sharePartition) forget() {
+	delete(sp.partition.shareGroups, sp.group)
+	if sp.timer != nil {
+		sp.timer.Stop()
+		sp.timer = nil
+	}
+	sp.waiters.each(func(w *shareWaiter) { w.finish() })
+}
+
+// arm sets the timer to the end of the next lock.
+func (sp *sharePartition) arm() {
+	at, ok := sp.state.NextDeadline()
+	if sp.timer != nil {
+		if ok && sp.armedFor.Equal(at) {
+			return
+		}
+		sp.timer.Stop()
+		sp.timer = nil
+	}
+	if !ok {
+		return
+	}
+	c := sp.partition.cluster
+	sp.armedFor = at
+	sp.timer = c.after(at.Sub(c.clock.Now()), func() {
+		sp.timer = nil
+		sp.expire()
+	})
+}
+
+// expire ends the locks whose time has come and gives their records to who waits. Apache Kafka has one timer for a batch, or for a record of
+// a batch that was split, and serves the waiting fetches after each; with timing=fast all of them end first.
+func (sp *sharePartition) expire() {
+	c := sp.partition.cluster
+	limits := c.shareLimits(sp.group)
+	now := c.clock.Now()
+	if c.timing == TimingFast {
+		sp.persist(sp.state.Expire(now, limits))
+		sp.wake()
+	} else {
+		for {
+			w := sp.state.ExpireNext(now, limits)
+			if w.ID == 0 {
+				break
+			}
+			sp.persist(w)
+			sp.wake()
+		}
+	}
+	sp.arm()
+}
+
+// wake gives the fetches that wait for the share partition their turn, the longest waiting first, until one of them finds nothing.
+func (sp *sharePartition) wake() {
+	sp.waiters.each(func(w *shareWaiter) {
+		if sp.readable() {
+			w.try()
+		}
+	})
+}
+
+// readable tells whether a fetch may find something: records to deliver again, or new ones and room for them.
+func (sp *sharePartition) readable() bool {
+	c := sp.partition.cluster
+	return sp.state.CanAcquire(int(c.groupValues(sp.group).Int("share.partition.max.record.locks"))) && sp.state.NextFetchOffset() < sp.end()
+}
+
+// end is the offset below which the group may read.
+func (sp *sharePartition) end() int64 {
+	if sp.partition.cluster.readsCommitted(sp.group) {
+		return sp.partition.lastStableOffset()
+	}
+	return sp.partition.highWatermark()
+}
+
+// readsCommitted tells whether a group sees only what committed transactions have written.
+func (c *Cluster) readsCommitted(group string) bool {
+	return c.groupValues(group).String("share.isolation.level") == "read_committed"
+}
+
+// wakeShareFetches tells the share groups that records were appended to the partition.
+func (p *partition) wakeShareFetches() {
+	for _, group := range p.shareGroupsInOrder() {
+		if sp := p.shareGroups[group]; sp != nil {
+			sp.wake()
+		}
+	}
+}
+
+// acquire gives records to a member, up to the limits that are left. It returns nothing where nothing can be had.
+func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartition.AcquiredRange, records [][]byte, err error) {
+	c := sp.partition.cluster
+	p := sp.partition
+	limits := c.shareLimits(sp.group)
+	if !sp.state.CanAcquire(limits.RecordLocks) {
+		return nil, nil, nil
+	}
+	if sp.state.NextFetchOffset() < p.log.StartOffset() {
+		sp.state.LogStartMoved(p.log.StartOffset())
+	}
+	offset := sp.state.NextFetchOffset()
+	if offset >= sp.end() {
+		return nil, nil, nil
+	}
+	read, err := p.log.Read(offset, sp.end(), q.maxBytes, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	var bounds []sharepartition.Bounds
+	if err = eachBatch(read, func(h *protocol.BatchHeader, _ []byte) error {
+		bounds = append(bounds, sharepartition.Bounds{BaseOffset: h.BaseOffset, LastOffset: h.LastOffset()})
+		return nil
+	}); err != nil {
+		return nil, nil, err
+	}
+	acquired, n := sp.state.Acquire(c.clock.Now(), &sharepartition.AcquireRequest{
+		Member:      q.member,
+		Mode:        q.mode,
+		BatchSize:   q.batchSize,
+		MaxRecords:  q.maxRecords,
+		FetchOffset: offset,
+		Batches:     bounds,
+	}, limits, nil)
+	if c.readsCommitted(sp.group) {
+		if aborted := p.abortedBatches(offset, read); len(aborted) > 0 {
+			acquired, n = sp.state.Archive(aborted, acquired)
+		}
+	}
+	sp.arm()
+	if n == 0 {
+		return nil, nil, nil
+	}
+	q.maxRecords -= int32(min(n, int64(q.maxRecords)))
+	return acquired, covering(read, acquired, c.timing == TimingKafka), nil
+}
+
+// abortedBatches are the bounds of the data batches of aborted transactions among what was read from offset on.
+func (p *partition) abortedBatches(offset int64, read [][]byte) []sharepartition.Bounds {
+	aborted := p.producers.Aborted(offset, p.log.EndOffset())
+	if len(aborted) == 0 {
+		return nil
+	}
+	var bounds []sharepartition.Bounds
+	_ = eachBatch(read, func(h *protocol.BatchHeader, _ []byte) error {
+		if h.IsTransactional() && !h.IsControl() && slices.ContainsFunc(aborted, func(t logvalidator.AbortedTxn) bool {
+			return t.ProducerID == h.ProducerID && t.FirstOffset <= h.BaseOffset && h.BaseOffset <= t.LastOffset
+		}) {
+			bounds = append(bounds, sharepartition.Bounds{BaseOffset: h.BaseOffset, LastOffset: h.LastOffset()})
+		}
+		return nil
+	})
+	return bounds
+}
+
+// covering is the part of what was read that an answer carries for the acquired ranges: from the batch of the first to that of the last record, as Kafka,
+// or only the batches that hold an acquired record. Neighbours stay one slice.
+func covering(read [][]byte, acquired []sharepartition.AcquiredRange, contiguous bool) [][]byte {
+	var out [][]byte
+	at := 0 // no range before it reaches the batch
+	last := acquired[len(acquired)-1].LastOffset
+	for _, s := range read {
+		from, to := 0, 0 // s[from:to] is wanted and not yet in out
+		_ = eachBatch([][]byte{s}, func(h *protocol.BatchHeader, batch []byte) error {
+			for at < len(acquired)-1 && acquired[at].LastOffset < h.BaseOffset {
+				at++
+			}
+			wanted := acquired[at].FirstOffset <= h.LastOffset() && h.BaseOffset <= acquired[at].LastOffset
+			if contiguous {
+				wanted = acquired[0].FirstOffset <= h.LastOffset() && h.BaseOffset <= last
+			}
+			if wanted {
+				to += len(batch)
+				return nil
+			}
+			if to > from {
+				out = append(out, s[from:to])
+			}
+			to += len(batch)
+			from = to
+			return nil
+		})
+		if to > from {
+			out = append(out, s[from:to:to])
+		}
+	}
+	return out
+}
+
+// shareGroupsInOrder are the groups that consume the partition, sorted, so that nothing depends on the order of a map.
+func (p *partition) shareGroupsInOrder() []string {
+	if len(p.shareGroups) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(p.shareGroups))
+}

@@ -1,0 +1,170 @@
+package broker
+
+import (
+	"unicode/utf16"
+
+	"kshare/protocol/errorcode"
+	"kshare/sharepartition"
+	"kshare/sharesession"
+)
+
+// maxShareMemberID is the length of a member id, in UTF-16 units, that a share request may have at most: that of a UUID.
+const maxShareMemberID = 36
+
+// shareCaller is whose share session a request belongs to.
+type shareCaller struct {
+	request       *request
+	group, member string
+}
+
+func (s *shareCaller) key() sharesession.Key {
+	return sharesession.Key{Group: s.group, Member: s.member}
+}
+
+// newShareCaller checks who sends a share request.
+func newShareCaller(r *request, group, member *string) (*shareCaller, int16) {
+	switch {
+	case !r.cluster.shareEnabled():
+		return nil, errorcode.UnsupportedVersion
+	case group == nil, member == nil, *member == "", len(utf16.Encode([]rune(*member))) > maxShareMemberID:
+		return nil, errorcode.InvalidRequest
+	}
+	return &shareCaller{r, *group, *member}, errorcode.None
+}
+
+// sessions are the share sessions of the node that the request came to.
+func (s *shareCaller) sessions() *sharesession.Sessions {
+	return s.request.cluster.share.sessions[s.request.node.id]
+}
+
+// lockTimeoutMs is the AcquisitionLockTimeoutMs of an answer without top-level error.
+func (s *shareCaller) lockTimeoutMs() int32 {
+	return int32(s.request.cluster.shareLimits(s.group).LockDuration.Milliseconds())
+}
+
+// shareAckResult is how the acknowledgements for one partition ended.
+type shareAckResult struct {
+	code    int16
+	message *string
+	leader  *partition // set where a change of leader explains the code
+	// whole means that the answer as a whole fails with the code.
+	whole bool
+}
+
+func ackFailed(code int16, message string) *shareAckResult {
+	r := &shareAckResult{code: code}
+	if message != "" {
+		r.message = &message
+	}
+	return r
+}
+
+// acknowledge applies a member's acknowledgements for one partition. renew tells that renewals are allowed: version 2 with IsRenewAck.
+func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartition.Acknowledgement, renew bool) *shareAckResult {
+	c := s.request.cluster
+	if no := sharepartition.CheckFormat(acks, renew); no != nil {
+		return ackRefused(no)
+	}
+	p, code := c.sharePartitionNamed(at)
+	if code != errorcode.None {
+		return ackFailed(code, "")
+	}
+	if p.leader != s.request.node.id {
+		r := ackFailed(errorcode.NotLeaderOrFollower, "")
+		r.leader = p
+		return r
+	}
+	sp := p.shareGroups[s.group]
+	if sp == nil {
+		return ackFailed(errorcode.UnknownTopicOrPartition, "This server does not host this topic-partition.")
+	}
+	w, no := sp.state.Acknowledge(c.clock.Now(), s.member, acks, c.shareLimits(s.group))
+	if no != nil {
+		return ackRefused(no)
+	}
+	if failed := sp.persist(w); failed != nil {
+		r := ackFailed(failed.code, failed.message)
+		if failed.code == errorcode.NotLeaderOrFollower {
+			r.leader = p
+		}
+		return r
+	}
+	sp.arm()
+	sp.released()
+	return &shareAckResult{}
+}
+
+func ackRefused(no *sharepartition.Refusal) *shareAckResult {
+	r := ackFailed(no.ErrorCode, no.Message)
+	r.whole = no.WholeAnswer
+	return r
+}
+
+// released tells the share partition that records may have become available other than by an append or a lock's end. Apache Kafka lets who
+// waits go on waiting.
+func (sp *sharePartition) released() {
+	if sp.partition.cluster.timing == TimingFast {
+		sp.wake()
+	}
+}
+
+// sharePartitionNamed finds the partition that a share request means.
+func (c *Cluster) sharePartitionNamed(at sharesession.Partition) (*partition, int16) {
+	t := c.topicsByID[at.TopicID]
+	if t == nil {
+		return nil, errorcode.UnknownTopicID
+	}
+	p := t.partition(at.Partition)
+	if p == nil {
+		return nil, errorcode.UnknownTopicOrPartition
+	}
+	return p, errorcode.None
+}
+
+// closeSession ends the member's session and releases what it holds of the session's partitions.
+func (s *shareCaller) closeSession() {
+	if ended, ok := s.sessions().Close(s.key()); ok {
+		s.request.cluster.releaseShare(s.request.node, &ended)
+	}
+}
+
+// releaseShare gives back what a member holds whose session has ended.
+func (c *Cluster) releaseShare(n *node, ended *sharesession.Ended) {
+	limits := c.shareLimits(ended.Key.Group)
+	for _, at := range ended.Partitions {
+		p, code := c.sharePartitionNamed(at)
+		if code != errorcode.None || p.leader != n.id {
+			continue
+		}
+		if sp := p.shareGroups[ended.Key.Group]; sp != nil {
+			sp.persist(sp.state.ReleaseMember(ended.Key.Member, limits))
+			sp.arm()
+			sp.released()
+		}
+	}
+}
+
+// shareConnectionClosed ends the share sessions that were made over a connection. When a group has no session left on the node, the node
+// forgets the group's share partitions; their state is read again with the next fetch.
+func (c *Cluster) shareConnectionClosed(conn *connection) {
+	if c.share == nil || c.closed {
+		return
+	}
+	for _, ended := range c.share.sessions[conn.node.id].Disconnect(conn.id) {
+		c.releaseShare(conn.node, &ended)
+		if ended.LastOfGroup {
+			c.forgetShareGroup(conn.node, ended.Key.Group)
+		}
+	}
+}
+
+// forgetShareGroup forgets the share partitions of a group that a node leads.
+func (c *Cluster) forgetShareGroup(n *node, group string) {
+	for _, t := range c.sortedTopics() {
+		for _, p := range t.partitions {
+			if sp := p.shareGroups[group]; sp != nil && p.leader == n.id {
+				sp.forget()
+			}
+		}
+	}
+}
