@@ -35,17 +35,18 @@ type Header struct {
 	Value []byte
 }
 
+// varint1 reads a zig-zag varint of one byte at b[at:], as most in a record are. It is small enough to be put in line.
+func varint1(b []byte, at int) (v int32, ok bool) {
+	if at >= len(b) || b[at] >= 0x80 {
+		return 0, false
+	}
+	return int32(b[at]>>1) ^ -int32(b[at]&1), true
+}
+
 // varint reads a zig-zag varint of at most five bytes at b[at:]; next is 0 where there is none.
 func varint(b []byte, at int) (v int32, next int) {
-	if at < len(b) && b[at] < 0x80 {
-		c := b[at]
-		return int32(c>>1) ^ -int32(c&1), at + 1
-	}
 	var u uint32
-	for shift := 0; shift < 35; shift += 7 {
-		if at >= len(b) {
-			return 0, 0
-		}
+	for shift := 0; shift < 35 && at < len(b); shift += 7 {
 		c := b[at]
 		at++
 		u |= uint32(c&0x7f) << shift
@@ -58,15 +59,8 @@ func varint(b []byte, at int) (v int32, next int) {
 
 // varlong reads a zig-zag varint of at most ten bytes at b[at:]; next is 0 where there is none.
 func varlong(b []byte, at int) (v int64, next int) {
-	if at < len(b) && b[at] < 0x80 {
-		c := b[at]
-		return int64(c>>1) ^ -int64(c&1), at + 1
-	}
 	var u uint64
-	for shift := 0; shift < 70; shift += 7 {
-		if at >= len(b) {
-			return 0, 0
-		}
+	for shift := 0; shift < 70 && at < len(b); shift += 7 {
 		c := b[at]
 		at++
 		u |= uint64(c&0x7f) << shift
@@ -105,56 +99,121 @@ func NextHeader(headers []byte) (h Header, rest []byte, err error) {
 
 // ReadRecord reads the record at the start of b into r and returns what follows it. The sizes inside the record must add up to its length.
 func ReadRecord(b []byte, r *Record) (rest []byte, err error) {
-	length, at := varint(b, 0)
-	if at == 0 {
-		if len(b) >= 5 {
-			return nil, errLengthVarint
-		}
-		return nil, fmt.Errorf("%w: the batch ends inside a record's length", ErrInvalidRecord)
+	at, end, err := recordBounds(b)
+	if err != nil {
+		return nil, err
 	}
-	if length < 0 || int(length) > len(b)-at {
-		return nil, fmt.Errorf("%w: its length is %d and %d bytes are left", ErrInvalidRecord, length, len(b)-at)
-	}
-	end := at + int(length)
 	if !r.parse(b[at:end:end]) {
-		return nil, fmt.Errorf("%w: the sizes inside it do not add up to its length of %d", ErrInvalidRecord, length)
+		return nil, errSizes(end - at)
 	}
 	return b[end:], nil
 }
 
+// recordBounds reads a record's length: the record lies at b[at:end].
+func recordBounds(b []byte) (at, end int, err error) {
+	length, ok := varint1(b, 0)
+	if at = 1; !ok {
+		length, at = varint(b, 0)
+	}
+	if end = at + int(length); at == 0 || length < 0 || end > len(b) {
+		return 0, 0, errLength(b, at, length)
+	}
+	return at, end, nil
+}
+
+func errLength(b []byte, at int, length int32) error {
+	switch {
+	case at > 0:
+		return fmt.Errorf("%w: its length is %d and %d bytes are left", ErrInvalidRecord, length, len(b)-at)
+	case len(b) >= binary.MaxVarintLen32:
+		return errLengthVarint
+	}
+	return fmt.Errorf("%w: the batch ends inside a record's length", ErrInvalidRecord)
+}
+
+func errSizes(length int) error {
+	return fmt.Errorf("%w: the sizes inside it do not add up to its length of %d", ErrInvalidRecord, length)
+}
+
 // parse reads what follows a record's length.
 func (r *Record) parse(b []byte) bool {
-	if len(b) == 0 {
+	key, value, headers := r.sizes(b)
+	if headers == 0 {
 		return false
+	}
+	r.Key, r.Value, r.Headers = nil, nil, b[headers:]
+	if r.KeySize >= 0 {
+		end := key + int(r.KeySize)
+		r.Key = b[key:end:end]
+	}
+	if r.ValueSize >= 0 {
+		end := value + int(r.ValueSize)
+		r.Value = b[value:end:end]
+	}
+	return true
+}
+
+// sizes reads what follows a record's length but key, value and headers, and tells where those begin; headers is 0 where the
+// sizes do not add up to b. It is what a Produce spends its time in, so each field has its short way.
+func (r *Record) sizes(b []byte) (key, value, headers int) {
+	if len(b) == 0 {
+		return 0, 0, 0
 	}
 	r.Attributes = int8(b[0])
-	var at int
-	if r.TimestampDelta, at = varlong(b, 1); at == 0 {
-		return false
+	at := 2
+	if v, ok := varint1(b, 1); ok {
+		r.TimestampDelta = int64(v)
+	} else if r.TimestampDelta, at = varlong(b, 1); at == 0 {
+		return 0, 0, 0
 	}
-	if r.OffsetDelta, at = varint(b, at); at == 0 {
-		return false
+	var ok bool
+	if r.OffsetDelta, ok = varint1(b, at); ok {
+		at++
+	} else if r.OffsetDelta, at = varint(b, at); at == 0 {
+		return 0, 0, 0
 	}
-	if r.Key, r.KeySize, at = sized(b, at); at == 0 {
-		return false
+	if r.KeySize, ok = varint1(b, at); ok {
+		key = at + 1
+	} else if r.KeySize, key = varint(b, at); key == 0 {
+		return 0, 0, 0
 	}
-	if r.Value, r.ValueSize, at = sized(b, at); at == 0 {
-		return false
+	if at = key + int(max(r.KeySize, 0)); at >= len(b) {
+		return 0, 0, 0
 	}
-	if r.NumHeaders, at = varint(b, at); at == 0 || r.NumHeaders < 0 || int(r.NumHeaders) > len(b)-at {
-		return false
+	if r.ValueSize, ok = varint1(b, at); ok {
+		value = at + 1
+	} else if r.ValueSize, value = varint(b, at); value == 0 {
+		return 0, 0, 0
 	}
-	r.Headers = b[at:]
-	for range r.NumHeaders {
-		var n int32
-		if _, n, at = sized(b, at); at == 0 || n < 0 {
-			return false
+	if at = value + int(max(r.ValueSize, 0)); at >= len(b) {
+		return 0, 0, 0
+	}
+	if r.NumHeaders, ok = varint1(b, at); ok {
+		headers = at + 1
+	} else if r.NumHeaders, headers = varint(b, at); headers == 0 {
+		return 0, 0, 0
+	}
+	if r.NumHeaders < 0 || int(r.NumHeaders) > len(b)-headers {
+		return 0, 0, 0
+	}
+	if headersEnd(b, headers, r.NumHeaders) != len(b) {
+		return 0, 0, 0
+	}
+	return key, value, headers
+}
+
+// headersEnd is where n headers that begin at b[at:] end, 0 where they are not there.
+func headersEnd(b []byte, at int, n int32) int {
+	for ; n > 0; n-- {
+		var size int32
+		if _, size, at = sized(b, at); at == 0 || size < 0 {
+			return 0
 		}
 		if _, _, at = sized(b, at); at == 0 {
-			return false
+			return 0
 		}
 	}
-	return at == len(b)
+	return at
 }
 
 // RecordReader reads the records of one batch in order, whatever their codec, without allocating per record.
@@ -266,7 +325,7 @@ func (rr *RecordReader) Next(r *Record) error {
 	}
 	end := rr.at + length
 	if !r.parse(rr.buf[rr.at:end:end]) {
-		return fmt.Errorf("%w: the sizes inside it do not add up to its length of %d", ErrInvalidRecord, length)
+		return errSizes(length)
 	}
 	rr.at = end
 	rr.left--
@@ -303,12 +362,24 @@ func (rr *RecordReader) length() (int, error) {
 	return int(length), nil
 }
 
-// NextPartial is Next without key, value and headers: only their sizes. A record larger than the buffer is skipped piece
+// NextPartial is Next without key, value and headers: only their sizes are set. A record larger than the buffer is skipped piece
 // by piece, so memory stays bounded. Like Kafka's skipKeyValueIterator it does not hold the sizes inside a
 // record of a compressed batch against the record's length.
 func (rr *RecordReader) NextPartial(r *Record) error {
-	if rr.d == nil || rr.left == 0 {
-		return rr.Next(r)
+	if rr.left == 0 {
+		return rr.end()
+	}
+	if rr.d == nil {
+		at, end, err := recordBounds(rr.buf[rr.at:])
+		if err != nil {
+			return err
+		}
+		if _, _, headers := r.sizes(rr.buf[rr.at+at : rr.at+end]); headers == 0 {
+			return errSizes(end - at)
+		}
+		rr.at += end
+		rr.left--
+		return nil
 	}
 	length, err := rr.length()
 	if err == errLengthVarint {
@@ -317,10 +388,12 @@ func (rr *RecordReader) NextPartial(r *Record) error {
 	if err != nil {
 		return err
 	}
-	if end := rr.at + length; end <= len(rr.buf) && r.parse(rr.buf[rr.at:end]) {
-		rr.at = end
-		rr.left--
-		return nil
+	if end := rr.at + length; end <= len(rr.buf) {
+		if _, _, headers := r.sizes(rr.buf[rr.at:end]); headers > 0 {
+			rr.at = end
+			rr.left--
+			return nil
+		}
 	}
 	if err := rr.partial(r); err != nil {
 		return err
@@ -330,7 +403,6 @@ func (rr *RecordReader) NextPartial(r *Record) error {
 }
 
 func (rr *RecordReader) partial(r *Record) (err error) {
-	r.Key, r.Value, r.Headers = nil, nil, nil
 	rr.fill(1)
 	if rr.at == len(rr.buf) {
 		return rr.cut()
