@@ -82,7 +82,7 @@ type Caller struct {
 	ClientID   string
 	ClientHost string // as groups are described with it: "/127.0.0.1"
 	Version    int16  // the version of the request, which is also that of the answer
-	Token      any    // names the request if it is parked; unique among parked requests
+	Token      any    // names the request if it is parked; comparable, and unique among parked requests
 	Auth       Authorizer
 }
 
@@ -248,13 +248,22 @@ type classicServer interface {
 }
 
 // sorted returns all groups in the order of their ids, so that nothing depends on the order of a map.
-func (g *Groups) sorted() []group {
-	all := make([]group, 0, len(g.groups))
-	for _, gr := range g.groups {
-		all = append(all, gr)
+func (g *Groups) sorted() []group { return g.sortedIf(func(string) bool { return true }) }
+
+// inPartition returns the groups that a partition of __consumer_offsets keeps, in the order of their ids.
+func (g *Groups) inPartition(partition int32) []group {
+	return g.sortedIf(func(id string) bool { return g.PartitionFor(id) == partition })
+}
+
+func (g *Groups) sortedIf(in func(id string) bool) []group {
+	var groups []group
+	for id, gr := range g.groups {
+		if in(id) {
+			groups = append(groups, gr)
+		}
 	}
-	slices.SortFunc(all, func(a, b group) int { return cmp.Compare(a.id(), b.id()) })
-	return all
+	slices.SortFunc(groups, func(a, b group) int { return cmp.Compare(a.id(), b.id()) })
+	return groups
 }
 
 // put makes a group known, in place of one of the same id.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/protocol/errorcode"
@@ -288,15 +289,27 @@ func (cg *classicGroup) computeSubscribed() {
 	}
 	for _, m := range cg.members {
 		metadata, _ := m.metadata(cg.protocol)
-		var subscription kmsg.ConsumerMemberMetadata
-		if subscription.ReadFrom(metadata) != nil {
+		topics, ok := subscribedTopics(metadata)
+		if !ok {
 			return
 		}
-		for _, topic := range subscription.Topics {
+		for _, topic := range topics {
 			cg.subscribed[topic] = true
 		}
 	}
 	cg.subscribedKnown = true
+}
+
+// subscribedTopics reads the topics of a consumer's subscription. All versions begin with what version 0 has,
+// and nothing behind that is looked at.
+func subscribedTopics(metadata []byte) (topics []string, ok bool) {
+	b := kbin.Reader{Src: metadata}
+	version := b.Int16()
+	for n := b.ArrayLen(); n > 0 && b.Ok(); n-- {
+		topics = append(topics, b.String())
+	}
+	b.NullableBytes() // user data
+	return topics, version >= 0 && b.Ok()
 }
 
 func (cg *classicGroup) subscribedTo(topic string) bool {

@@ -319,3 +319,30 @@ func TestReplayRefusesWhatItCannotRead(t *testing.T) {
 		})
 	}
 }
+
+func TestSubscribedTopics(t *testing.T) {
+	whole := kmsg.NewConsumerMemberMetadata()
+	whole.Version, whole.Topics, whole.UserData = 3, []string{"a", "b"}, []byte("data")
+	for _, tt := range []struct {
+		name     string
+		metadata []byte
+		topics   []string
+		ok       bool
+	}{
+		{"version 3", whole.AppendTo(nil), []string{"a", "b"}, true},
+		{"version 9, nothing behind version 0", []byte{0, 9, 0, 0, 0, 1, 0, 1, 'a', 0xff, 0xff, 0xff, 0xff}, []string{"a"}, true},
+		{"no topics", []byte{0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}, nil, true},
+		{"nothing", nil, nil, false},
+		{"negative version", []byte{0xff, 0xff, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}, nil, false},
+		{"more topics than bytes", []byte{0, 0, 0x7f, 0xff, 0xff, 0xff}, nil, false},
+		{"no user data", []byte{0, 0, 0, 0, 0, 0}, nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			topics, ok := subscribedTopics(tt.metadata)
+			assert.Equal(t, tt.ok, ok)
+			if ok {
+				assert.Equal(t, tt.topics, topics)
+			}
+		})
+	}
+}

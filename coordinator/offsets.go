@@ -123,11 +123,12 @@ func (o *offsets) dropPending(group string, drop func(p partitionName, producerI
 	if of == nil {
 		return
 	}
-	left := map[int64]bool{}
+	dropped, left := map[int64]bool{}, map[int64]bool{}
 	for p, byProducer := range of.pending {
 		for id := range byProducer {
 			if drop(p, id) {
 				delete(byProducer, id)
+				dropped[id] = true
 			} else {
 				left[id] = true
 			}
@@ -136,8 +137,8 @@ func (o *offsets) dropPending(group string, drop func(p partitionName, producerI
 			delete(of.pending, p)
 		}
 	}
-	for id, groups := range o.producers {
-		if groups[group] && !left[id] {
+	for id := range dropped {
+		if groups := o.producers[id]; !left[id] {
 			if delete(groups, group); len(groups) == 0 {
 				delete(o.producers, id)
 			}

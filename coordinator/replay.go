@@ -19,18 +19,17 @@ const (
 	keyShareGroupFirst     int16 = 10
 	keyShareGroupLast      int16 = 15
 	keyConsumerRegularExpr int16 = 16
-	keyStreamsGroupFirst   int16 = 17
-	keyStreamsGroupLast    int16 = 23
-	minReplayKeySize             = 2
-	noProducerID           int64 = -1
 )
+
+// noProducerID is the producer id of a record that belongs to no transaction.
+const noProducerID int64 = -1
 
 // Replay takes in a record of __consumer_offsets, a nil value being a tombstone. Records of one partition come
 // in the order of their offsets. producerID is that of the record's batch if the batch is transactional, else -1.
 // A record of a type that is not known here, streams groups included, is passed over as Kafka does; one that
 // cannot be read is an error that names it.
 func (g *Groups) Replay(producerID int64, key, value []byte) error {
-	if len(key) < minReplayKeySize {
+	if len(key) < 2 {
 		return fmt.Errorf("coordinator: a record key of %d bytes has no version", len(key))
 	}
 	version := int16(binary.BigEndian.Uint16(key))
@@ -54,10 +53,8 @@ func (g *Groups) Replay(producerID int64, key, value []byte) error {
 // Loaded tells that all records of a partition of __consumer_offsets were replayed, none if it is new: the
 // groups in it begin their sessions anew at now, and offsets are looked through for expired ones from now on.
 func (g *Groups) Loaded(now time.Time, partition int32, e *Effects) {
-	for _, gr := range g.sorted() {
-		if g.PartitionFor(gr.id()) == partition {
-			gr.loaded(now, e)
-		}
+	for _, gr := range g.inPartition(partition) {
+		gr.loaded(now, e)
 	}
 	if g.retentionAt.IsZero() {
 		g.retentionAt = now.Add(g.config.OffsetsRetentionCheckPeriod)
@@ -67,11 +64,9 @@ func (g *Groups) Loaded(now time.Time, partition int32, e *Effects) {
 // Unload forgets the groups and offsets of a partition of __consumer_offsets, as when its leader stops. What
 // is parked there is answered with NOT_COORDINATOR.
 func (g *Groups) Unload(partition int32, e *Effects) {
-	for _, gr := range g.sorted() {
-		if g.PartitionFor(gr.id()) == partition {
-			gr.unload(errorcode.NotCoordinator, e)
-			g.forget(gr.id())
-		}
+	for _, gr := range g.inPartition(partition) {
+		gr.unload(errorcode.NotCoordinator, e)
+		g.forget(gr.id())
 	}
 	g.offsets.unload(func(group string) bool { return g.PartitionFor(group) == partition })
 }
