@@ -126,11 +126,12 @@ func (s *store) open() error {
 	if err := s.makeFormat(); err != nil {
 		return err
 	}
-	if err := s.openLogsDir(); err != nil {
-		return err
-	}
 	if s.state, err = openState(s.fs, s.stateDir()); err != nil {
 		return fmt.Errorf("%s: %w", s.stateDir(), err)
+	}
+	if err := s.openLogsDir(); err != nil {
+		_ = s.state.close()
+		return err
 	}
 	return nil
 }
@@ -213,16 +214,23 @@ func (s *store) openLogsDir() error {
 		return err
 	}
 	for _, name := range names {
-		if strings.HasSuffix(name, deleted) {
-			if err := s.fs.RemoveAll(s.fs.PathJoin(dir, name)); err != nil {
-				return err
-			}
-			continue
-		}
-		if !isLogName(name) {
+		id, ok := parseLogName(strings.TrimSuffix(name, deleted))
+		if !ok {
 			return unknownFile(s.fs.PathJoin(dir, name))
 		}
-		s.logDirs[name] = true
+		if !strings.HasSuffix(name, deleted) {
+			s.logDirs[name] = true
+			continue
+		}
+		if err := s.state.deleteLog(id); err != nil {
+			return err
+		}
+		if err := s.state.push(); err != nil {
+			return err
+		}
+		if err := s.removeDeleted(s.fs.PathJoin(dir, name)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -232,14 +240,15 @@ func logName(id storage.PartitionID) string {
 	return hex.EncodeToString(id.Topic[:]) + "-" + strconv.Itoa(int(id.Partition))
 }
 
-func isLogName(name string) bool {
-	topic, partition, ok := strings.Cut(name, "-")
+func parseLogName(name string) (id storage.PartitionID, ok bool) {
+	topic, partition, _ := strings.Cut(name, "-")
 	b, err := hex.DecodeString(topic)
-	if !ok || err != nil || len(b) != 16 {
-		return false
+	n, numErr := strconv.ParseInt(partition, 10, 32)
+	if err != nil || numErr != nil || len(b) != 16 || n < 0 {
+		return id, false
 	}
-	n, err := strconv.ParseInt(partition, 10, 32)
-	return err == nil && n >= 0 && logName(storage.PartitionID{Topic: [16]byte(b), Partition: int32(n)}) == name
+	id = storage.PartitionID{Topic: [16]byte(b), Partition: int32(n)}
+	return id, logName(id) == name
 }
 
 func unknownFile(path string) error {
@@ -286,29 +295,38 @@ func (s *store) DeleteLog(id storage.PartitionID) error {
 }
 
 func (s *store) deleteLog(id storage.PartitionID, dir string) error {
-	if err := s.writeState(func() error { return s.state.deleteLog(id) }); err != nil {
-		return err
-	}
-	l, _ := s.logs[id].(*segmentLog)
-	delete(s.logs, id)
-	if l != nil {
+	if l, ok := s.logs[id].(*segmentLog); ok {
 		s.forget(l, func() { l.recent = runs.List{} })
 		s.flushing.Lock()
-		defer s.flushing.Unlock()
-		if err := l.close(); err != nil {
+		err := l.close()
+		for _, seg := range l.segments {
+			seg.gone = true
+		}
+		s.flushing.Unlock()
+		if err != nil {
 			return err
 		}
 	}
-	if !s.logDirs[logName(id)] {
-		return nil
+	delete(s.logs, id)
+	if s.logDirs[logName(id)] {
+		// The name goes first, so that a crash leaves either the whole log or none.
+		if err := s.fs.Rename(dir, dir+deleted); err != nil {
+			return err
+		}
+		delete(s.logDirs, logName(id))
+		s.wrote(nil, s.logsDir())
 	}
-	// The name goes first, so that a crash leaves either the whole log or none.
-	if err := s.fs.Rename(dir, dir+deleted); err != nil {
+	if err := s.writeState(func() error { return s.state.deleteLog(id) }); err != nil {
 		return err
 	}
-	delete(s.logDirs, logName(id))
-	s.wrote(nil, s.logsDir())
-	return s.fs.RemoveAll(dir + deleted)
+	return s.removeDeleted(dir + deleted)
+}
+
+func (s *store) removeDeleted(dir string) error {
+	if err := s.fs.RemoveAll(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // usable tells what keeps any write from being taken.

@@ -34,10 +34,18 @@ func openSegmentLog(s *store, id storage.PartitionID) (*segmentLog, error) {
 		return nil, l.errorf("open", err)
 	}
 	if l.made {
-		if err := l.openSegments(); err != nil {
-			_ = l.close()
-			return nil, l.errorf("open", err)
-		}
+		err = l.openSegments()
+	}
+	if err == nil {
+		err = l.dropSegments(l.start)
+	}
+	if err == nil {
+		l.findEnd()
+		err = l.findFirst()
+	}
+	if err != nil {
+		_ = l.close()
+		return nil, l.errorf("open", err)
 	}
 	return l, nil
 }
@@ -88,11 +96,7 @@ func (l *segmentLog) openSegments() error {
 				seg.path, seg.last, segmentName(bases[i+1]), bases[i+1])
 		}
 	}
-	if err := l.dropSegments(l.start); err != nil {
-		return err
-	}
-	l.findEnd()
-	return l.findFirst()
+	return nil
 }
 
 // findEnd sets end to the offset behind the last batch, or the start where there is none.
