@@ -111,7 +111,7 @@ func outcome(t int8, count uint8, lim *Limits) (State, Reason) {
 // passed over.
 func (p *Partition) Acknowledge(now time.Time, member string, acks []Acknowledgement, lim Limits) (Write, *Refusal) {
 	defer p.verify("Acknowledge")
-	k := acknowledging{p: p, acks: acks, lim: &lim, now: now, name: member, member: p.locks.members.find(member)}
+	k := acknowledging{p: p, acks: acks, lim: lim, now: now, name: member, member: p.locks.members.find(member)}
 	at, refusal := k.check()
 	if refusal != nil {
 		k.renewUpTo(at)
@@ -128,7 +128,7 @@ func (p *Partition) Acknowledge(now time.Time, member string, acks []Acknowledge
 type acknowledging struct {
 	p      *Partition
 	acks   []Acknowledgement
-	lim    *Limits
+	lim    Limits
 	now    time.Time
 	name   string
 	member uint32
@@ -190,7 +190,10 @@ func (k *acknowledging) find(a *Acknowledgement) (int, *Refusal) {
 			return 0, refusedException
 		}
 	}
-	end := p.at(p.floor(a.LastOffset)).last
+	end := p.at(n).last
+	if end < a.LastOffset {
+		end = p.at(p.floor(a.LastOffset)).last
+	}
 	if end < a.FirstOffset {
 		return 0, refusedPastFirst
 	}
@@ -274,7 +277,7 @@ func (k *acknowledging) apply(a *Acknowledgement, until int64, commit bool) {
 		case whole && a.Types[0] == TypeRenew:
 			p.putWhole(n, Acquired, b.count, k.renewal(b.first, b.last), false)
 		case whole && commit:
-			s, why := outcome(a.Types[0], b.count, k.lim)
+			s, why := outcome(a.Types[0], b.count, &k.lim)
 			k.write.note(b.first, b.last, s, b.count, why)
 			p.putWhole(n, s, b.count, b.lock, true)
 		case !whole:
@@ -297,7 +300,7 @@ func (k *acknowledging) applyRecords(n int, a *Acknowledgement, until int64, com
 			continue
 		}
 		if commit {
-			s, why := outcome(t, count, k.lim)
+			s, why := outcome(t, count, &k.lim)
 			k.write.note(offset, offset, s, count, why)
 			p.put(n, b, i, s, count, b.sp.lock[i], true)
 		}

@@ -169,14 +169,22 @@ type memberTable struct {
 	names []string
 	refs  []int
 	free  []uint32
+	last  uint32 // asked for last, likely to be asked for next
 }
 
 // find is the number of a member, 0 where it holds no lock.
-func (t *memberTable) find(name string) uint32 { return t.ids[name] }
+func (t *memberTable) find(name string) uint32 {
+	if t.last != 0 && t.refs[t.last] > 0 && t.names[t.last] == name {
+		return t.last
+	}
+	id := t.ids[name]
+	t.last = id
+	return id
+}
 
 func (t *memberTable) hold(name string) uint32 {
-	id, known := t.ids[name]
-	if known {
+	id := t.find(name)
+	if id != 0 {
 		t.refs[id]++
 		return id
 	}
