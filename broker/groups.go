@@ -259,11 +259,12 @@ func (c *Cluster) loadCoordinators() error {
 
 // replayGroups rebuilds the groups from __consumer_offsets.
 func (c *Cluster) replayGroups() error {
+	var e coordinator.Effects
 	t := c.topics[consumerOffsetsTopic]
 	if t == nil {
-		return nil
+		c.groups.coordinator.Loaded(c.clock.Now(), 0, &e) // nothing to load: retention checks begin
+		return c.groupEffects(&e)
 	}
-	var e coordinator.Effects
 	for _, p := range t.partitions {
 		err := p.eachRecord(func(h *protocol.BatchHeader, r *protocol.Record) error {
 			producerID := int64(-1)
