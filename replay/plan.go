@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,7 +13,7 @@ type move struct {
 	kind  moveKind
 	step  *Step
 	event event
-	at    time.Duration // not before this time since the recorder's start
+	at    time.Duration // since the recorder's start: when it was done; 0: right after the move before
 }
 
 type moveKind uint8
@@ -28,46 +29,57 @@ const (
 // recorder did.
 func plan(s *Session, events []event) ([]move, error) {
 	var moves []move
-	place := map[int]int{} // a step's number to the place of its first move
 	for i, st := range s.Steps {
-		for _, e := range events {
-			if e.before == st.N {
-				moves = append(moves, move{kind: doEvent, event: e})
-			}
-		}
-		var inside []move
-		for _, e := range events {
-			if e.during == st.N {
-				inside = append(inside, move{kind: doEvent, event: e, at: st.Start() + e.after})
-			}
-		}
-		at := len(moves)
-		if st.overtaken {
-			first := firstAfter(s.Steps[:i], st.Start())
-			if first < 0 {
-				return nil, fmt.Errorf("%s, step %s: began before a step of its own connection", s.Name, st)
-			}
-			at = place[s.Steps[first].N]
-			for _, later := range s.Steps[first:i] {
-				if later.Conn == st.Conn {
-					return nil, fmt.Errorf("%s, step %s: step %s of the same connection lies inside it", s.Name, st, later)
-				}
-				place[later.N]++
-			}
-		}
-		place[st.N] = at
-		if at == len(moves) && len(inside) == 0 {
-			moves = append(moves, move{kind: doStep, step: st, at: st.Start()})
-			if topic, ok := strings.CutPrefix(st.Name, "create-topic-"); ok {
-				moves = append(moves, move{kind: doEvent, event: event{do: awaitLeaders{st.Conn, topic}}})
-			}
+		moves = append(moves, eventsBefore(st, events)...)
+		inside := eventsDuring(st, events)
+		if !st.overtaken && len(inside) == 0 {
+			moves = append(append(moves, move{kind: doStep, step: st, at: st.Start()}), eventsAfter(st)...)
 			continue
 		}
-		rest := append([]move{{kind: sendStep, step: st, at: st.Start()}}, moves[at:]...)
-		moves = append(append(moves[:at:at], rest...), inside...)
-		moves = append(moves, move{kind: awaitStep, step: st})
+		for _, above := range s.Steps[:i] {
+			if above.Conn == st.Conn && above.End > st.Start()+clockError {
+				return nil, fmt.Errorf("%s, step %s: step %s of the same connection lies inside it", s.Name, st, above)
+			}
+		}
+		send := move{kind: sendStep, step: st, at: st.Start()}
+		at := slices.IndexFunc(moves, func(m move) bool { return m.at > send.at })
+		if at < 0 {
+			at = len(moves)
+		}
+		moves = append(slices.Insert(moves, at, send), inside...)
+		moves = append(moves, move{kind: awaitStep, step: st, at: st.End})
 	}
 	return moves, nil
+}
+
+func eventsBefore(st *Step, events []event) []move {
+	var moves []move
+	if name, ok := strings.CutPrefix(st.Name, "acquire-"); ok {
+		moves = append(moves, move{kind: doEvent, event: event{do: joinShareGroup{st.Conn, "g-" + name, "m1", name}}})
+	}
+	for _, e := range events {
+		if e.before == st.N {
+			moves = append(moves, move{kind: doEvent, event: e})
+		}
+	}
+	return moves
+}
+
+func eventsDuring(st *Step, events []event) []move {
+	var moves []move
+	for _, e := range events {
+		if e.during == st.N {
+			moves = append(moves, move{kind: doEvent, event: e, at: st.Start() + e.after})
+		}
+	}
+	return moves
+}
+
+func eventsAfter(st *Step) []move {
+	if topic, ok := strings.CutPrefix(st.Name, "create-topic-"); ok {
+		return []move{{kind: doEvent, event: event{do: awaitLeaders{st.Conn, topic}}}}
+	}
+	return nil
 }
 
 // clockError is how far a start computed from a step's rounded end may be wrong.
@@ -75,26 +87,9 @@ const clockError = 3 * time.Millisecond
 
 // overlaps tells whether a step was sent before the line above it had its answer.
 func overlaps(st, above *Step) bool {
-	return st.Conn != above.Conn && st.Start() < above.End-clockError-overlapSlack(above)
-}
-
-// overlapSlack is the time by which a raw step's end lies behind its last byte at most.
-func overlapSlack(st *Step) time.Duration {
-	if st.Raw {
-		return stillOpenWait
+	end := above.End - clockError
+	if above.Raw {
+		end -= stillOpenWait // the last byte came up to so much earlier
 	}
-	return 0
-}
-
-// firstAfter is the first of the steps that started after a time.
-func firstAfter(steps []*Step, start time.Duration) int {
-	for i := len(steps) - 1; i >= 0; i-- {
-		if steps[i].Start() < start {
-			if i == len(steps)-1 {
-				return -1
-			}
-			return i + 1
-		}
-	}
-	return 0
+	return st.Conn != above.Conn && st.Start() < end
 }

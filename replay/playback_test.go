@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -119,22 +120,35 @@ func (p *playback) Close() error {
 	return nil
 }
 
-// take finds the first step left whose request was written.
+// take finds the step left whose request was written, of several the one that was sent first.
 func (p *playback) take(written []byte) *Step {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	found := -1
 	for i, st := range p.left {
 		request, _ := p.ids.rewrite(st)
 		if !st.Raw {
 			request = withLength(request)
 		}
 		if bytes.Equal(request, written) {
-			p.left = append(p.left[:i], p.left[i+1:]...)
-			return st
+			if found < 0 || st.Start() < p.left[found].Start() {
+				found = i
+			}
+		}
+		if found >= 0 && i > found+lookAhead {
+			break
 		}
 	}
-	return nil
+	if found < 0 {
+		return nil
+	}
+	st := p.left[found]
+	p.left = slices.Delete(p.left, found, found+1)
+	return st
 }
+
+// lookAhead is how many lines behind a match one that was sent earlier may stand.
+const lookAhead = 5
 
 func (p *playback) serve(c net.Conn, written []byte) bool {
 	st := p.take(written)

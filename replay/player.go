@@ -84,7 +84,9 @@ func Play(session *Session, script *Script, server Server) (*Report, error) {
 	p.report.Masked = p.compare.masked
 	defer p.closeAll()
 	for _, m := range moves {
-		p.sleepUntil(m.at)
+		if m.kind != awaitStep { // an answer is waited for however long it takes
+			p.sleepUntil(m.at)
+		}
 		time.Sleep(time.Nanosecond) // inside a bubble: until nothing else moves
 		if err := p.play(m); err != nil {
 			return nil, fmt.Errorf("%s: %w", session.Name, err)

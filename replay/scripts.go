@@ -33,7 +33,8 @@ type (
 	// awaitCoordinator asks for a group's coordinator until there is one, which makes __consumer_offsets, and
 	// sends heartbeats of a member that is none until the coordinator has loaded.
 	awaitCoordinator struct{ conn, group string }
-	// joinShareGroup is awaitCoordinator, a first heartbeat and further ones until partitions are assigned.
+	// joinShareGroup is awaitCoordinator, a first heartbeat and further ones until partitions are assigned. It
+	// precedes each step called acquire-NAME, for the member m1 of the group g-NAME and the topic NAME.
 	joinShareGroup struct{ conn, group, member, topic string }
 	// initProducer asks for a transactional id's coordinator and initialises it, until both succeed.
 	initProducer struct{ conn, transactionalID string }
@@ -124,6 +125,41 @@ var Scripts = map[string]*Script{
 		before(103, closeConn{"a2"}),
 		before(107, joinShareGroup{"c1", "gw", "m1", "wake"}),
 	}},
+
+	"acks":            {},
+	"admin":           {},
+	"admin-more":      {},
+	"classic":         {events: []event{before(3, awaitCoordinator{"c1", "g"})}},
+	"classic-limits":  {Config: map[string]string{"group.max.size": "2", "group.consumer.max.size": "2", "group.initial.rebalance.delay.ms": "1000"}, events: []event{before(2, awaitCoordinator{"c1", "g"})}},
+	"configs":         {},
+	"delivery":        {},
+	"dlq":             {Features: map[string]int16{"share.version": 2}},
+	"fetch-slots":     {Config: map[string]string{"max.incremental.fetch.session.cache.slots": "8"}},
+	"group-version-0": {Features: map[string]int16{"group.version": 0, "streams.version": 0}, events: []event{before(2, awaitCoordinator{"c1", "g"})}},
+	"kip848":          {events: []event{before(3, awaitCoordinator{"c1", "k"})}},
+	"off":             {Features: map[string]int16{"share.version": 0}, events: []event{before(3, awaitCoordinator{"c1", "g"})}},
+	"offsets": {events: []event{
+		before(2, awaitCoordinator{"c1", "g-o1"}),
+		before(61, joinShareGroup{"c1", "g-st-latest", "m1", "st"}),
+		before(68, joinShareGroup{"c1", "g-st-earliest", "m1", "st"}),
+		before(72, joinShareGroup{"c1", "g-st-dur150m", "m1", "st"}),
+		before(76, joinShareGroup{"c1", "g-st-dur1m", "m1", "st"}),
+		before(82, joinShareGroup{"c1", "g-default", "m1", "st"}),
+		before(102, joinShareGroup{"c1", "g-grow", "m1", "grow"}),
+	}},
+	"quotas": {},
+	"state":  {},
+	"switches": {Config: map[string]string{
+		"group.consumer.migration.policy": "disabled", "delete.topic.enable": "false",
+		"transaction.partition.verification.enable": "false", "unstable.api.versions.enable": "true",
+	}, events: []event{before(3, initProducer{"c1", "warm"}), before(3, awaitCoordinator{"c1", "g"})}},
+	"txn": {Config: map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}, events: []event{
+		before(4, initProducer{"c1", "warm"}),
+		before(58, awaitCoordinator{"c1", "gtx"}),
+		before(112, joinShareGroup{"c1", "g-read_uncommitted", "m1", "x5"}),
+		before(120, joinShareGroup{"c1", "g-read_committed", "m1", "x5"}),
+	}},
+	"txn-matrix": {events: []event{before(2, initProducer{"c1", "warm"}), before(2, awaitCoordinator{"c1", "g"})}},
 }
 
 // Names are the names of Scripts in order.
