@@ -1,0 +1,174 @@
+package crash
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var (
+	rounds = flag.Int("rounds", 5, "how many times TestKill kills the broker")
+	seed   = flag.Uint64("seed", 0, "the random choices of TestKill; 0 chooses one")
+)
+
+// flushPolicies are what Kafka's keys can ask for; rounds take them in turn.
+var flushPolicies = [][]string{
+	nil,
+	{"--config", "log.flush.interval.messages=1"},
+	{"--config", "log.flush.interval.ms=5"},
+}
+
+// A broker under load is killed again and again. What it had answered holds after each restart: no record is lost or
+// there twice, no committed offset is behind, no settled share record comes back, no delivery count falls.
+func TestKill(t *testing.T) {
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Logf("-seed %d", *seed)
+	rng := rand.New(rand.NewPCG(*seed, 0))
+	addr := fmt.Sprintf("127.0.0.1:%d", fixedPort(t, rng))
+	dir := t.TempDir()
+	start := func(round int) *process {
+		return startProcess(t, append([]string{"--listen", addr, "--dir", dir, "--topic", fmt.Sprintf("%s:%d", topicName, partitions)}, flushPolicies[round%len(flushPolicies)]...)...)
+	}
+	broker := start(0)
+	ledger := newLedger()
+	l := &load{addr: addr}
+	client := l.client(t)
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	prepareShareGroup(t, client)
+	l = startLoad(t, ledger, addr, *seed)
+	began := time.Now()
+	for round := range *rounds {
+		<-ledger.after(1 + rng.IntN(2000))
+		later := time.NewTimer(time.Duration(rng.IntN(3000)) * time.Microsecond) // so that it is not always just behind an answer
+		<-later.C
+		answered := ledger.snapshot()
+		broker.kill(t)
+		broker = start(round + 1)
+		verify(t, admin, addr, answered)
+		require.Empty(t, ledger.broken(), "round %d, -seed %d", round, *seed)
+	}
+	l.stopProducing()
+	drainShareGroup(t, ledger)
+	l.stopAll()
+	verify(t, admin, addr, ledger.snapshot())
+	require.Empty(t, ledger.broken(), "-seed %d", *seed)
+	require.Len(t, ledger.produced, l.values, "every record was answered in the end")
+	committed := 0
+	for _, offsets := range ledger.committed {
+		committed += len(offsets)
+	}
+	require.Equal(t, 2*partitions, committed, "both groups committed in every partition")
+	t.Logf("%d rounds in %v: %d answers, %d records, %d settled share records, %d released", *rounds,
+		time.Since(began).Round(time.Millisecond), ledger.events, len(ledger.produced), len(ledger.settled), len(ledger.released))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	broker.terminate(t, ctx)
+}
+
+// prepareShareGroup lets the share group begin at the first record and deliver a record as often as it takes.
+func prepareShareGroup(t *testing.T, client *kgo.Client) {
+	t.Helper()
+	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, shareGroup
+	for name, value := range map[string]string{"share.auto.offset.reset": "earliest", "share.delivery.count.limit": "10"} {
+		config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		config.Name, config.Value = name, &value
+		resource.Configs = append(resource.Configs, config)
+	}
+	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	request.Resources = append(request.Resources, resource)
+	response, err := request.RequestWith(context.Background(), client)
+	require.NoError(t, err)
+	require.Len(t, response.Resources, 1)
+	require.Zero(t, response.Resources[0].ErrorCode)
+}
+
+// verify reads everything back and compares it with what was answered before.
+func verify(t *testing.T, admin *kadm.Client, addr string, answered snapshot) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	stored := readAll(t, ctx, admin, addr)
+	for at, value := range answered.produced {
+		if stored[at] != value {
+			t.Fatalf("%v was answered for %s and holds %q", at, value, stored[at])
+		}
+	}
+	values := map[string]place{}
+	last := map[int32]string{}
+	for partition := range int32(partitions) {
+		for offset := int64(0); ; offset++ {
+			at := place{partition, offset}
+			value, ok := stored[at]
+			if !ok {
+				break
+			}
+			if other, twice := values[value]; twice {
+				t.Fatalf("%s is at %v and at %v", value, other, at)
+			}
+			values[value] = at
+			require.Less(t, last[partition], value[:8], "the order of partition %d", partition)
+			last[partition] = value[:8]
+		}
+	}
+	require.Len(t, values, len(stored), "a partition has holes")
+	for group, offsets := range answered.committed {
+		got, err := admin.FetchOffsets(ctx, group)
+		require.NoError(t, err)
+		for partition, offset := range offsets {
+			o, ok := got.Lookup(topicName, partition)
+			require.True(t, ok, "group %s has no offset of partition %d, %d was committed", group, partition, offset)
+			require.GreaterOrEqual(t, o.At, offset, "group %s, partition %d", group, partition)
+		}
+	}
+}
+
+// readAll reads every record up to the current ends of the partitions.
+func readAll(t *testing.T, ctx context.Context, admin *kadm.Client, addr string) map[place]string {
+	t.Helper()
+	ends, err := admin.ListEndOffsets(ctx, topicName)
+	require.NoError(t, err)
+	require.NoError(t, ends.Error())
+	from := map[int32]kgo.Offset{}
+	left := int64(0)
+	ends.Each(func(o kadm.ListedOffset) {
+		from[o.Partition] = kgo.NewOffset().At(0)
+		left += o.Offset
+	})
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topicName: from}), kgo.FetchMaxWait(10*time.Millisecond))
+	require.NoError(t, err)
+	defer client.Close()
+	stored := map[place]string{}
+	for left > 0 {
+		fetches := client.PollFetches(ctx)
+		require.NoError(t, fetches.Err0())
+		fetches.EachRecord(func(r *kgo.Record) {
+			if end, _ := ends.Lookup(topicName, r.Partition); r.Offset < end.Offset {
+				stored[place{r.Partition, r.Offset}] = string(r.Value)
+				left--
+			}
+		})
+	}
+	return stored
+}
+
+// drainShareGroup waits until every record was delivered to the share group.
+func drainShareGroup(t *testing.T, l *ledger) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.delivered) == len(l.produced)
+	}, time.Minute, 10*time.Millisecond, "records that were never delivered")
+}
