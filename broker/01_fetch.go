@@ -124,7 +124,11 @@ func (f *fetch) complete(r *fetchResults, maxWaitMs int32) bool {
 func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchResult {
 	p, code := f.find(fp)
 	if code != errorcode.None {
-		return failedFetch(fp.index, code)
+		result := failedFetch(fp.index, code)
+		if !f.request.parked {
+			result.aborted = []abortedTransaction{} // found before the isolation level is looked at
+		}
+		return result
 	}
 	if code = f.checkEpoch(p, fp.currentLeaderEpoch); code != errorcode.None {
 		result := failedFetch(fp.index, code)
@@ -143,7 +147,7 @@ func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchR
 		logStartOffset:   p.log.StartOffset(),
 	}
 	if fp.lastFetchedEpoch >= 0 {
-		epoch, end := p.epochs.endOffset(fp.lastFetchedEpoch, p.leaderEpoch, p.log.EndOffset())
+		epoch, end := p.epochs.endOffset(fp.lastFetchedEpoch, p.leaderEpoch, p.log.StartOffset(), p.log.EndOffset())
 		if epoch < 0 {
 			return failedFetch(fp.index, errorcode.OffsetOutOfRange)
 		}
@@ -162,18 +166,48 @@ func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchR
 	}
 	if fp.fetchOffset < end {
 		var err error
-		if result.records, err = p.log.Read(fp.fetchOffset, end, int(min(fp.maxBytes, left)), first); err != nil {
+		limit := int(min(fp.maxBytes, left))
+		if result.records, err = p.log.Read(fp.fetchOffset, end, limit, first); err != nil {
 			f.request.cluster.log.Error("a partition could not be read", "partition", p, "offset", fp.fetchOffset, "error", err)
 			return failedFetch(fp.index, errorcode.KafkaStorageError)
 		}
-		for _, s := range result.records {
-			result.size += len(s)
+		result.size = sizeOf(result.records)
+		if f.request.cluster.timing == TimingKafka {
+			p.readFragment(&result, end, limit)
 		}
 		if f.committed && result.size > 0 {
 			result.aborted = p.abortedTransactions(fp.fetchOffset, result.records)
 		}
 	}
 	return result
+}
+
+// sizeOf is the number of bytes of slices that a log returned.
+func sizeOf(read [][]byte) int {
+	n := 0
+	for _, s := range read {
+		n += len(s)
+	}
+	return n
+}
+
+// readFragment fills what is left of a limit with the beginning of the next batch, as Apache Kafka does, which cuts its answers by
+// bytes. Clients drop it.
+func (p *partition) readFragment(r *fetchResult, end int64, limit int) {
+	if r.size == 0 || r.size >= limit {
+		return
+	}
+	next := p.afterBatches(r.records)
+	if next >= end {
+		return
+	}
+	read, err := p.log.Read(next, end, 0, true)
+	if err != nil || len(read) == 0 {
+		return
+	}
+	fragment := read[0][:min(len(read[0]), limit-r.size)]
+	r.records = append(r.records, fragment)
+	r.size += len(fragment)
 }
 
 // find returns the partition that an entry of the request means.
@@ -207,13 +241,13 @@ func (f *fetch) checkEpoch(p *partition, epoch int32) int16 {
 	if f.replica >= 0 {
 		return errorcode.NotLeaderOrFollower
 	}
-	return p.checkLeader(f.request.node, epoch)
+	return p.checkLeader(f.request.node, max(epoch, -1)) // any negative epoch is none to a Fetch
 }
 
 // checkLeader checks that a node leads the partition, in the epoch that the client knows, -1 for any.
 func (p *partition) checkLeader(n *node, epoch int32) int16 {
 	switch {
-	case epoch >= 0 && epoch < p.leaderEpoch:
+	case epoch != -1 && epoch < p.leaderEpoch:
 		return errorcode.FencedLeaderEpoch
 	case epoch > p.leaderEpoch:
 		return errorcode.UnknownLeaderEpoch
@@ -237,7 +271,7 @@ func (f *fetch) answer(r *fetchResults) *fetchAnswer {
 		t := &a.topics[len(a.topics)-1]
 		t.partitions = append(t.partitions, result)
 		a.size += result.size
-		if result.leader != nil {
+		if result.leader != nil && f.replica < 0 {
 			if n := f.request.cluster.node(result.leader.leader); n != nil {
 				a.nodes = append(a.nodes, n)
 			}

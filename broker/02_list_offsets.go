@@ -16,7 +16,7 @@ import (
 //     later version, are UNSUPPORTED_VERSION.
 //   - A timestamp from 0 on: the first record, not batch, at or after it. Not found is offset -1 and timestamp -1 without error.
 //   - The leader epoch is that of the record found; for -1 the current one, for -2 that of the log start.
-//   - A partition named twice is INVALID_REQUEST for each entry. An isolation level other than 0 and 1 is UNKNOWN_SERVER_ERROR for each partition.
+//   - A partition named twice is INVALID_REQUEST, in one entry. An isolation level other than 0 and 1 is UNKNOWN_SERVER_ERROR for each partition.
 
 const listOffsetsKey = 2
 
@@ -44,6 +44,7 @@ func (c *Cluster) listOffsets(r *request, q *kmsg.ListOffsetsRequest) kmsg.Respo
 		index int32
 	}
 	count := map[key]int{}
+	refused := map[key]bool{}
 	for _, t := range q.Topics {
 		for _, p := range t.Partitions {
 			count[key{t.Topic, p.Partition}]++
@@ -54,6 +55,12 @@ func (c *Cluster) listOffsets(r *request, q *kmsg.ListOffsetsRequest) kmsg.Respo
 		entry.Topic = t.Topic
 		for i := range t.Partitions {
 			asked := &t.Partitions[i]
+			if k := (key{t.Topic, asked.Partition}); count[k] > 1 {
+				if refused[k] {
+					continue
+				}
+				refused[k] = true
+			}
 			e := kmsg.NewListOffsetsResponseTopicPartition()
 			e.Partition = asked.Partition
 			var found offsetAt

@@ -36,7 +36,7 @@ func (c *Cluster) metadata(r *request, q *kmsg.MetadataRequest) kmsg.Response {
 		for _, t := range q.Topics {
 			entry := kmsg.NewMetadataResponseTopic()
 			entry.Topic, entry.TopicID, entry.ErrorCode = t.Topic, t.TopicID, code
-			if entry.Topic == nil && q.Version < 12 {
+			if entry.Topic == nil {
 				entry.Topic = kmsg.StringPtr("")
 			}
 			p.Topics = append(p.Topics, entry)

@@ -78,9 +78,11 @@ func (c *Cluster) addFeatures(p *kmsg.ApiVersionsResponse) {
 			s.Name, s.MinVersion, s.MaxVersion = f.name, f.min, f.max
 			p.SupportedFeatures = append(p.SupportedFeatures, s)
 		}
-		if level := c.features.Levels[f.name]; level > 0 {
+	}
+	for _, name := range finalizedOrder {
+		if level := c.features.Levels[name]; level > 0 {
 			s := kmsg.NewApiVersionsResponseFinalizedFeature()
-			s.Name, s.MinVersionLevel, s.MaxVersionLevel = f.name, level, level
+			s.Name, s.MinVersionLevel, s.MaxVersionLevel = name, level, level
 			p.FinalizedFeatures = append(p.FinalizedFeatures, s)
 		}
 	}
@@ -105,8 +107,11 @@ var notOffered = &handler{handle: func(r *request) (answer, error) {
 		return nil, reason
 	}
 	q.SetVersion(r.header.Version)
+	if err := q.ReadFrom(r.body); err != nil {
+		return nil, fmt.Errorf("%w: %w", protocol.ErrMalformed, err)
+	}
 	p := q.ResponseKind()
-	if !refuse(p, errorcode.UnsupportedVersion, reason.Error()) {
+	if r.api.NeedsPlugin || !refuse(p, errorcode.UnsupportedVersion, reason.Error()) {
 		return nil, reason
 	}
 	return p, nil

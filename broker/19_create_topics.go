@@ -30,6 +30,14 @@ type refusal struct {
 	message string
 }
 
+// text is the message as an answer carries it, null where there is none.
+func (r *refusal) text() *string {
+	if r.message == "" {
+		return nil
+	}
+	return &r.message
+}
+
 func refused(code int16, format string, args ...any) *refusal {
 	return &refusal{code, fmt.Sprintf(format, args...)}
 }
@@ -42,6 +50,7 @@ func (c *Cluster) createTopics(_ *request, q *kmsg.CreateTopicsRequest) kmsg.Res
 		count[q.Topics[i].Topic]++
 		total += c.partitionsAsked(&q.Topics[i])
 	}
+	collisions := c.collisions(q)
 	var twice []string
 	for i := range q.Topics {
 		t := &q.Topics[i]
@@ -51,30 +60,47 @@ func (c *Cluster) createTopics(_ *request, q *kmsg.CreateTopicsRequest) kmsg.Res
 			}
 			continue
 		}
-		entry := kmsg.NewCreateTopicsResponseTopic()
-		entry.Topic = t.Topic
+		entry := newCreatedTopic(t.Topic)
 		var no *refusal
 		switch {
 		case t.Topic == clusterMetadataTopic:
 			no = refused(errorcode.InvalidRequest, "Creation of internal topic %s is prohibited.", t.Topic)
 		case q.TimeoutMillis <= 0:
-			no = refused(errorcode.RequestTimedOut, "The request timed out.")
+			no = &refusal{code: errorcode.RequestTimedOut}
 		case total > maxPartitionsPerRequest:
 			no = refused(errorcode.PolicyViolation, "Excessively large number of partitions per request.")
 		default:
-			no = c.createTopic(t, q.ValidateOnly, &entry)
+			no = c.createTopic(t, collisions[t.Topic], q.ValidateOnly, &entry)
 		}
 		if no != nil {
-			entry.ErrorCode, entry.ErrorMessage = no.code, &no.message
+			entry.ErrorCode, entry.ErrorMessage = no.code, no.text()
 		}
 		p.Topics = append(p.Topics, entry)
 	}
 	for _, name := range twice {
-		entry := kmsg.NewCreateTopicsResponseTopic()
-		entry.Topic, entry.ErrorCode, entry.ErrorMessage = name, errorcode.InvalidRequest, kmsg.StringPtr("Duplicate topic name.")
+		entry := newCreatedTopic(name)
+		entry.ErrorCode, entry.ErrorMessage = errorcode.InvalidRequest, kmsg.StringPtr("Duplicate topic name.")
 		p.Topics = append(p.Topics, entry)
 	}
 	return p
+}
+
+// newCreatedTopic is the entry of a topic in the answer. Its configs are never null: Java's Admin could not read them.
+func newCreatedTopic(name string) kmsg.CreateTopicsResponseTopic {
+	entry := kmsg.NewCreateTopicsResponseTopic()
+	entry.Topic, entry.Configs = name, []kmsg.CreateTopicsResponseTopicConfig{}
+	return entry
+}
+
+// collisions are the existing topics that the topics of a request collide with, by their names. Topics of one request do not see each other.
+func (c *Cluster) collisions(q *kmsg.CreateTopicsRequest) map[string]string {
+	found := map[string]string{}
+	for i := range q.Topics {
+		if other := c.collidingTopic(q.Topics[i].Topic); other != "" {
+			found[q.Topics[i].Topic] = other
+		}
+	}
+	return found
 }
 
 // partitionsAsked is the number of partitions that a request wants for a topic.
@@ -89,15 +115,15 @@ func (c *Cluster) partitionsAsked(t *kmsg.CreateTopicsRequestTopic) int {
 }
 
 // createTopic creates a topic, or checks that it could be, and fills its entry of the answer in.
-func (c *Cluster) createTopic(t *kmsg.CreateTopicsRequestTopic, validateOnly bool, entry *kmsg.CreateTopicsResponseTopic) *refusal {
+func (c *Cluster) createTopic(t *kmsg.CreateTopicsRequestTopic, collision string, validateOnly bool, entry *kmsg.CreateTopicsResponseTopic) *refusal {
 	if reason := invalidTopicName(t.Topic); reason != "" {
 		return refused(errorcode.InvalidTopicException, "Topic name is invalid: %s", reason)
 	}
 	if c.topics[t.Topic] != nil {
 		return refused(errorcode.TopicAlreadyExists, "Topic '%s' already exists.", t.Topic)
 	}
-	if other := c.collidingTopic(t.Topic); other != "" {
-		return refused(errorcode.InvalidTopicException, "Topic '%s' collides with existing topic: %s", t.Topic, other)
+	if collision != "" {
+		return refused(errorcode.InvalidTopicException, "Topic '%s' collides with existing topic: %s", t.Topic, collision)
 	}
 	configs, err := c.config.NewTopic(c.nodes[0].id, t.Configs)
 	if err != nil {

@@ -40,8 +40,8 @@ func (c *Cluster) deleteTopics(_ *request, q *kmsg.DeleteTopicsRequest) kmsg.Res
 		d.ask(t)
 	}
 	for _, e := range d.entries {
-		if e.no == nil && q.TimeoutMillis <= 0 {
-			e.no = refused(errorcode.RequestTimedOut, "The request timed out.")
+		if q.TimeoutMillis <= 0 {
+			e.no = &refusal{code: errorcode.RequestTimedOut}
 		}
 		if e.no == nil {
 			if err := c.deleteTopic(e.topic); err != nil {
@@ -140,7 +140,7 @@ func deletedTopic(name *string, id [16]byte, no *refusal) kmsg.DeleteTopicsRespo
 	entry := kmsg.NewDeleteTopicsResponseTopic()
 	entry.Topic, entry.TopicID = name, id
 	if no != nil {
-		entry.ErrorCode, entry.ErrorMessage = no.code, &no.message
+		entry.ErrorCode, entry.ErrorMessage = no.code, no.text()
 	}
 	return entry
 }

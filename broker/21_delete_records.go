@@ -1,8 +1,6 @@
 package broker
 
 import (
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/protocol/errorcode"
@@ -24,9 +22,13 @@ func (c *Cluster) deleteRecords(r *request, q *kmsg.DeleteRecordsRequest) kmsg.R
 	for _, t := range q.Topics {
 		entry := kmsg.NewDeleteRecordsResponseTopic()
 		entry.Topic = t.Topic
+		last := map[int32]int{} // the last entry for a partition counts
 		for i, dp := range t.Partitions {
-			if slices.ContainsFunc(t.Partitions[i+1:], func(o kmsg.DeleteRecordsRequestTopicPartition) bool { return o.Partition == dp.Partition }) {
-				continue // the last entry for a partition counts
+			last[dp.Partition] = i
+		}
+		for i, dp := range t.Partitions {
+			if last[dp.Partition] != i {
+				continue
 			}
 			pe := kmsg.NewDeleteRecordsResponseTopicPartition()
 			pe.Partition = dp.Partition

@@ -27,7 +27,7 @@ func (c *Cluster) offsetForLeaderEpoch(r *request, q *kmsg.OffsetForLeaderEpochR
 			e.LeaderEpoch, e.EndOffset = -1, -1
 			p, code := c.led(r.node, t.Topic, asked.Partition, asked.CurrentLeaderEpoch)
 			if e.ErrorCode = code; code == errorcode.None {
-				e.LeaderEpoch, e.EndOffset = p.epochs.endOffset(asked.LeaderEpoch, p.leaderEpoch, p.log.EndOffset())
+				e.LeaderEpoch, e.EndOffset = p.epochs.endOffset(asked.LeaderEpoch, p.leaderEpoch, p.log.StartOffset(), p.log.EndOffset())
 			}
 			entry.Partitions = append(entry.Partitions, e)
 		}

@@ -35,17 +35,14 @@ func (c *Cluster) createPartitions(_ *request, q *kmsg.CreatePartitionsRequest) 
 		case count[t.Topic] > 1:
 			no = refused(errorcode.InvalidRequest, "Duplicate topic name.")
 		case q.TimeoutMillis <= 0:
-			no = refused(errorcode.RequestTimedOut, "The request timed out.")
+			no = &refusal{code: errorcode.RequestTimedOut}
 		default:
 			no = c.growTopic(t, q.ValidateOnly)
 		}
 		entry := kmsg.NewCreatePartitionsResponseTopic()
 		entry.Topic = t.Topic
 		if no != nil {
-			entry.ErrorCode = no.code
-			if no.message != "" {
-				entry.ErrorMessage = &no.message
-			}
+			entry.ErrorCode, entry.ErrorMessage = no.code, no.text()
 		}
 		p.Topics = append(p.Topics, entry)
 	}

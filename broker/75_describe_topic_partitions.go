@@ -37,8 +37,10 @@ func (c *Cluster) describeTopicPartitions(r *request, q *kmsg.DescribeTopicParti
 	if q.Cursor != nil {
 		if q.Cursor.Partition < 0 || !all && !names[q.Cursor.Topic] {
 			refuse(p, errorcode.InvalidRequest, "")
-			for name := range names {
-				p.Topics = append(p.Topics, undescribedTopic(name, errorcode.InvalidRequest))
+			for _, name := range slices.Sorted(maps.Keys(names)) {
+				entry := undescribedTopic(name, errorcode.InvalidRequest)
+				entry.AuthorizedOperations = noOperations
+				p.Topics = append(p.Topics, entry)
 			}
 			return p
 		}
@@ -83,7 +85,7 @@ func (c *Cluster) describeTopicPartitions(r *request, q *kmsg.DescribeTopicParti
 // undescribedTopic is the entry of a topic that cannot be described.
 func undescribedTopic(name string, code int16) kmsg.DescribeTopicPartitionsResponseTopic {
 	entry := kmsg.NewDescribeTopicPartitionsResponseTopic()
-	entry.Topic, entry.ErrorCode, entry.IsInternal = kmsg.StringPtr(name), code, isInternal(name)
+	entry.Topic, entry.ErrorCode, entry.IsInternal, entry.AuthorizedOperations = kmsg.StringPtr(name), code, isInternal(name), topicOperations
 	return entry
 }
 

@@ -223,7 +223,7 @@ func (f *shareFetch) find(at sharesession.Partition) (*partition, int16) {
 func (f *shareFetch) load(at sharesession.Partition) (*sharePartition, shareFetchResult) {
 	result := shareFetchResult{index: at.Partition}
 	p, code := f.find(at)
-	if code == errorcode.UnknownTopicID && f.q.ShareSessionEpoch != sharesession.InitialEpoch && !f.named(at) {
+	if code == errorcode.UnknownTopicID && f.caller.request.cluster.deleted.ids[at.TopicID] && !f.named(at) {
 		code = errorcode.UnknownTopicOrPartition // a topic that was deleted under the session
 	}
 	var sp *sharePartition

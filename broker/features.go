@@ -14,14 +14,17 @@ type feature struct {
 
 // supportedFeatures are the features of a 4.4.0 broker (server-common/.../server/common/Feature.java; ApiVersions of a running 4.4.0).
 var supportedFeatures = []feature{
-	{"eligible.leader.replicas.version", 0, 1, 1},
 	{"group.version", 0, 1, 1},
 	{"kraft.version", 0, 1, 0},
 	{"metadata.version", 7, 33, 33},
 	{"share.version", 0, 2, 2},
 	{"streams.version", 0, 1, 1},
 	{"transaction.version", 0, 2, 2},
+	{"eligible.leader.replicas.version", 0, 1, 1},
 }
+
+// finalizedOrder is the order in which a 4.4.0 broker lists finalised features. It is that of a hash map, as is that of supportedFeatures.
+var finalizedOrder = []string{"group.version", "streams.version", "transaction.version", "eligible.leader.replicas.version", "share.version", "metadata.version", "kraft.version"}
 
 // features are the finalised levels of a cluster.
 type features struct {

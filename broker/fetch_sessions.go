@@ -164,7 +164,7 @@ func (s *fetchSessions) full(q *kmsg.FetchRequest, now time.Time) *fetchView {
 		}
 	}
 	v := &fetchView{sessions: s, partitions: slices.Clone(asked.list)}
-	if q.Version >= 7 && q.SessionEpoch == initialFetchEpoch && len(v.partitions) > 0 && s.makeRoom(now) {
+	if q.Version >= 7 && q.SessionEpoch == initialFetchEpoch && s.makeRoom(now) {
 		session := &fetchSession{id: s.newID(), byID: q.Version >= 13, epoch: 1, partitions: asked, lastUsed: now}
 		s.sessions[session.id] = session
 		s.order = append(s.order, session)

@@ -133,18 +133,22 @@ func (p *partition) note(h *protocol.BatchHeader, batch []byte) {
 // abortedTransactions are the aborted transactions that a reader of what was read from offset on must know: those whose marker is not below
 // offset and whose first record lies before the end of the read.
 func (p *partition) abortedTransactions(offset int64, records [][]byte) []abortedTransaction {
-	end := offset
-	for _, s := range records {
-		_ = eachBatch([][]byte{s}, func(h *protocol.BatchHeader, _ []byte) error {
-			end = h.LastOffset() + 1
-			return nil
-		})
-	}
+	end := p.afterBatches(records)
 	aborted := []abortedTransaction{}
 	for _, t := range p.producers.Aborted(offset, end) {
 		aborted = append(aborted, abortedTransaction{t.ProducerID, t.FirstOffset})
 	}
 	return aborted
+}
+
+// afterBatches is the offset after the last of the batches that the log returned.
+func (p *partition) afterBatches(read [][]byte) int64 {
+	end := int64(-1)
+	_ = eachBatch(read, func(h *protocol.BatchHeader, _ []byte) error {
+		end = h.LastOffset() + 1
+		return nil
+	})
+	return end
 }
 
 // deleted ends what waits for the partition.
@@ -172,15 +176,15 @@ func (e *leaderEpochs) begin(epoch int32, start int64) {
 
 // endOffset returns the largest epoch that is at most the asked one and the offset at which the next one began, or the
 // log's end for the latest (LeaderEpochFileCache.endOffsetFor): -1 and -1 where the asked epoch is higher than the current,
-// the asked epoch and the first start where it is below all.
-func (e leaderEpochs) endOffset(asked, current int32, logEnd int64) (epoch int32, offset int64) {
+// the asked epoch and the first start, which is not below the log's, where it is below all. Epoch -1 is none.
+func (e leaderEpochs) endOffset(asked, current int32, logStart, logEnd int64) (epoch int32, offset int64) {
 	switch {
-	case asked < 0 || asked > current || len(e) == 0:
+	case asked == -1 || asked > current || len(e) == 0:
 		return -1, -1
 	case asked == current:
 		return current, logEnd
 	case asked < e[0].Epoch:
-		return asked, e[0].Start
+		return asked, max(e[0].Start, logStart)
 	}
 	next := slices.IndexFunc(e, func(s epochStart) bool { return s.Epoch > asked })
 	if next < 0 {

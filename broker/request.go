@@ -2,7 +2,9 @@ package broker
 
 import (
 	"fmt"
+	"reflect"
 	"runtime/debug"
+	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -178,7 +180,36 @@ func decode[Q kmsg.Request](r *request) (Q, error) {
 	if err := q.ReadFrom(r.body); err != nil {
 		return q, fmt.Errorf("%w: %w", protocol.ErrMalformed, err)
 	}
+	if !utf8.Valid(r.body) { // binary fields make this common; strings that are wrong are not
+		replaceMalformed(reflect.ValueOf(q).Elem())
+	}
 	return q, nil
+}
+
+// replaceMalformed replaces bytes of strings that are no UTF-8 by U+FFFD, each, as Java does where it reads a string.
+func replaceMalformed(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		if s := v.String(); !utf8.ValidString(s) {
+			v.SetString(string([]rune(s)))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			replaceMalformed(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Field(i); f.CanSet() {
+				replaceMalformed(f)
+			}
+		}
+	case reflect.Slice:
+		if k := v.Type().Elem().Kind(); k == reflect.String || k == reflect.Struct || k == reflect.Pointer {
+			for i := range v.Len() {
+				replaceMalformed(v.Index(i))
+			}
+		}
+	}
 }
 
 // response makes the empty answer of a request, of the same version.

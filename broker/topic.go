@@ -64,6 +64,9 @@ func invalidTopicName(name string) string {
 
 // collidingTopic returns the topic whose name equals this one's once periods and underscores are the same, "" where there is none.
 func (c *Cluster) collidingTopic(name string) string {
+	if !strings.ContainsAny(name, "._") {
+		return "" // only names with such characters can become the same
+	}
 	unified := strings.ReplaceAll(name, ".", "_")
 	for _, other := range slices.Sorted(maps.Keys(c.topics)) {
 		if other != name && strings.ReplaceAll(other, ".", "_") == unified {
@@ -161,6 +164,7 @@ func (c *Cluster) deleteTopic(t *topic) error {
 	}
 	delete(c.topics, t.name)
 	delete(c.topicsByID, t.id)
+	c.deleted.add(t.id)
 	for _, p := range t.partitions {
 		p.deleted()
 		if err := c.store.DeleteLog(p.storageID()); err != nil {
@@ -173,6 +177,27 @@ func (c *Cluster) deleteTopic(t *topic) error {
 	c.shareTopicDeleted(t)
 	c.groupsTopicDeleted(t)
 	return nil
+}
+
+// deletedTopics remembers the topics that were deleted last, so that a share session which names one can be told that it existed.
+type deletedTopics struct {
+	ids   map[[16]byte]bool
+	order [][16]byte
+}
+
+// rememberedDeletions bounds what deletedTopics holds.
+const rememberedDeletions = 10_000
+
+func (d *deletedTopics) add(id [16]byte) {
+	if d.ids == nil {
+		d.ids = map[[16]byte]bool{}
+	}
+	if len(d.order) == rememberedDeletions {
+		delete(d.ids, d.order[0])
+		d.order = d.order[1:]
+	}
+	d.ids[id] = true
+	d.order = append(d.order, id)
 }
 
 // loadTopics opens every topic that the store holds.

@@ -1,0 +1,59 @@
+package broker
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/logvalidator"
+	"kshare/protocol/errorcode"
+)
+
+// DescribeProducers (61), v0.
+//
+// Behaviour:
+//   - The producers that a partition remembers, in the order of their ids; Kafka's order is that of a hash map.
+//   - An illegal name is INVALID_TOPIC_EXCEPTION, an unknown topic or partition UNKNOWN_TOPIC_OR_PARTITION.
+
+const describeProducersKey = 61
+
+func init() { handlers[describeProducersKey] = locked((*Cluster).describeProducers) }
+
+func (c *Cluster) describeProducers(r *request, q *kmsg.DescribeProducersRequest) kmsg.Response {
+	resp := response[*kmsg.DescribeProducersResponse](q)
+	for _, t := range q.Topics {
+		entry := kmsg.NewDescribeProducersResponseTopic()
+		entry.Topic = t.Topic
+		for _, index := range t.Partitions {
+			e := kmsg.NewDescribeProducersResponseTopicPartition()
+			e.Partition = index
+			p, code := c.led(r.node, t.Topic, index, -1)
+			if invalidTopicName(t.Topic) != "" {
+				code = errorcode.InvalidTopicException
+			}
+			if e.ErrorCode = code; code == errorcode.None {
+				e.ActiveProducers = p.activeProducers()
+			}
+			entry.Partitions = append(entry.Partitions, e)
+		}
+		resp.Topics = append(resp.Topics, entry)
+	}
+	return resp
+}
+
+// activeProducers are the producers that the partition remembers.
+func (p *partition) activeProducers() []kmsg.DescribeProducersResponseTopicPartitionActiveProducer {
+	var active []kmsg.DescribeProducersResponseTopicPartitionActiveProducer
+	p.producers.Producers(func(d logvalidator.Producer) bool {
+		a := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
+		a.ProducerID, a.ProducerEpoch, a.LastSequence, a.LastTimestamp = d.ProducerID, int32(d.Epoch), d.LastSequence, d.LastTimestampMs
+		a.CoordinatorEpoch, a.CurrentTxnStartOffset = d.CoordinatorEpoch, d.TxnStartOffset
+		active = append(active, a)
+		return true
+	})
+	slices.SortFunc(active, func(a, b kmsg.DescribeProducersResponseTopicPartitionActiveProducer) int {
+		return cmp.Compare(a.ProducerID, b.ProducerID)
+	})
+	return active
+}
