@@ -163,6 +163,25 @@ func TestRecompressedBomb(t *testing.T) {
 	assert.Equal(t, errorcode.MessageTooLarge, refusal.Code)
 }
 
+// A small batch can hold more wrong records than an answer should name.
+func TestRecordErrorsAreBounded(t *testing.T) {
+	const n = 2 * maxRecordErrors
+	b := protocol.NewBatchBuilder()
+	b.Compression = protocol.DefaultCompression(protocol.CompressionZstd)
+	require.NoError(t, b.Reset(nil))
+	for range n {
+		require.NoError(t, b.Append(testNow, nil, nil))
+	}
+	batch, err := b.Finish()
+	require.NoError(t, err)
+	p := testParams()
+	p.Compacted = true
+	_, refusal := Validate(batch, &p)
+	require.NotNil(t, refusal)
+	assert.Equal(t, errorcode.InvalidRecord, refusal.Code)
+	assert.Len(t, refusal.RecordErrors, maxRecordErrors)
+}
+
 // TestOrder has two faults in every batch: the one that is looked for first must win.
 func TestOrder(t *testing.T) {
 	const crc, twice = "CRC", "two batches" // made when everything else stands
@@ -250,8 +269,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// FuzzValidate takes anything for a partition's records. What is accepted must be a batch that a consumer reads, or one of those that Kafka
-// too accepts without a look at the lengths inside.
+// FuzzValidate takes anything for a partition's records. What is accepted keeps its limits and has a true header, and what is written anew can be read.
 func FuzzValidate(f *testing.F) {
 	for codec := protocol.CompressionNone; codec <= protocol.CompressionZstd; codec++ {
 		f.Add(testBatch(f, codec, 2, 10), int16(13), int8(-1))

@@ -24,6 +24,10 @@ type validator struct {
 	badTime   bool // one of errors is of a timestamp
 }
 
+// maxRecordErrors bounds what an answer can grow to: a batch of the default max.message.bytes has hardly more records, but
+// a compressed one can hold millions that are all wrong. No record behind the last of them is read.
+const maxRecordErrors = 1 << 17
+
 // walk reads every record once. partial reads a compressed batch's sizes only.
 func (v *validator) walk(partial bool) *Refusal {
 	reader, err := protocol.OpenRecords(&v.header, v.batch, int(v.p.MaxDecompressedMessageBytes))
@@ -57,7 +61,9 @@ func (v *validator) walk(partial bool) *Refusal {
 		if r.OffsetDelta != i {
 			v.outOfStep = true
 		}
-		v.check(&r, i, timestamp, partial)
+		if v.check(&r, i, timestamp, partial); len(v.errors) == maxRecordErrors {
+			break
+		}
 	}
 	if v.errors != nil {
 		return v.recordErrors()
