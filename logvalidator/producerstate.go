@@ -117,8 +117,8 @@ func (s *ProducerState) Check(h *protocol.BatchHeader, origin Origin, verified b
 	}
 	p := s.producers[h.ProducerID]
 	if origin == Client {
-		if d, ok := p.duplicate(h); ok {
-			return &d, nil
+		if dup := p.duplicate(h); dup != nil {
+			return dup, nil
 		}
 	}
 	if h.IsTransactional() && !verified && !s.OngoingTransaction(h.ProducerID, h.ProducerEpoch) {
@@ -138,17 +138,17 @@ func (s *ProducerState) Check(h *protocol.BatchHeader, origin Origin, verified b
 	return nil, nil
 }
 
-func (p *producer) duplicate(h *protocol.BatchHeader) (Duplicate, bool) {
+func (p *producer) duplicate(h *protocol.BatchHeader) *Duplicate {
 	if p == nil || p.epoch != h.ProducerEpoch {
-		return Duplicate{}, false
+		return nil
 	}
 	last := lastSequence(h)
 	for _, b := range p.batches[:p.n] {
 		if b.firstSeq == h.BaseSequence && b.lastSeq == last {
-			return Duplicate{b.lastOffset - int64(b.delta), b.lastOffset, b.timestamp}, true
+			return &Duplicate{b.lastOffset - int64(b.delta), b.lastOffset, b.timestamp}
 		}
 	}
-	return Duplicate{}, false
+	return nil
 }
 
 // checkSequence says why the batch is out of order, "" where it is not.
