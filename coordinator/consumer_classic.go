@@ -30,10 +30,13 @@ func (p *classicProtocol) equal(o *classicProtocol) bool {
 		})
 }
 
-// append encodes the tagged field of a member's metadata record.
+// append encodes the tagged field of a member's metadata record: a byte that is 0 for a member of the consumer
+// protocol, which Kafka never leaves out, else 1 and the struct.
 func (p *classicProtocol) append() []byte {
-	w := &recordWriter{}
-	w.b = append(w.b, 1) // present
+	if p == nil {
+		return []byte{0}
+	}
+	w := &recordWriter{b: []byte{1}}
 	w.int32(p.sessionTimeoutMs)
 	w.length(len(p.protocols))
 	for _, x := range p.protocols {
@@ -46,7 +49,7 @@ func (p *classicProtocol) append() []byte {
 }
 
 func readClassicProtocol(r *recordReader) *classicProtocol {
-	if r.int8() < 0 {
+	if r.int8() <= 0 {
 		return nil
 	}
 	p := &classicProtocol{sessionTimeoutMs: r.int32()}

@@ -39,14 +39,10 @@ func (cg *consumerGroup) recordMember(m *consumerMember, e *Effects) {
 	w.string(m.clientID)
 	w.string(m.clientHost)
 	w.strings(distinct(m.topics))
-	w.nullable(m.regex)
+	w.string(m.pattern())
 	w.int32(m.rebalanceTimeoutMs)
 	w.nullable(m.serverAssignor)
-	var tags []tag
-	if m.classic != nil {
-		tags = []tag{{tagClassicMember, m.classic.append()}}
-	}
-	w.tags(tags...)
+	w.tags(tag{tagClassicMember, m.classic.append()})
 	e.record(cg.name, recordKey(keyConsumerMember, cg.name, m.id), w.b)
 }
 

@@ -110,11 +110,10 @@ func (sg *shareGroup) topicsChanged(_ time.Time, names []string, e *Effects) {
 	}
 }
 
-func (sg *shareGroup) loaded(now time.Time, e *Effects) {
+func (sg *shareGroup) loaded(now time.Time, _ *Effects) {
 	for _, id := range sortedKeys(sg.members) {
 		sg.beat(now, id)
 	}
-	sg.dropTopics(e)
 }
 
 func (sg *shareGroup) unload(int16, *Effects) {}

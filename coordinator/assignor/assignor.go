@@ -8,6 +8,7 @@
 package assignor
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -24,15 +25,6 @@ type TopicID = [16]byte
 
 // Assignment is the partitions of one member. Partitions are ascending, no list is empty.
 type Assignment map[TopicID][]int32
-
-// Clone copies an assignment deeply.
-func (a Assignment) Clone() Assignment {
-	c := make(Assignment, len(a))
-	for t, ps := range a {
-		c[t] = slices.Clone(ps)
-	}
-	return c
-}
 
 // Equal reports whether two assignments hold the same partitions.
 func (a Assignment) Equal(b Assignment) bool {
@@ -112,9 +104,9 @@ type member struct {
 
 func newGroup(spec Spec) *group {
 	byID := newHashMap[string, *Member](hashString, minCapacity)
-	for _, id := range sortedIDs(spec.Members) {
-		i := slices.IndexFunc(spec.Members, func(m Member) bool { return m.ID == id })
-		byID.put(id, &spec.Members[i])
+	members := slices.SortedFunc(slices.Values(spec.Members), func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range members {
+		byID.put(members[i].ID, &members[i])
 	}
 	g := &group{partitions: map[TopicID]int32{}, assignable: spec.Assignable, homogeneous: sameTopics(spec.Members)}
 	if g.assignable == nil {
@@ -136,15 +128,6 @@ func newGroup(spec Spec) *group {
 		g.members = append(g.members, x)
 	})
 	return g
-}
-
-func sortedIDs(members []Member) []string {
-	ids := make([]string, len(members))
-	for i, m := range members {
-		ids[i] = m.ID
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 func sameTopics(members []Member) bool {
