@@ -161,6 +161,9 @@ func (pr *produce) refuseRequest(entries []*produceEntry) bool {
 	transactional := false
 	for _, e := range entries {
 		is, no := logvalidator.IsTransactional(e.records)
+		if no == nil {
+			no = logvalidator.CheckFormat(e.records, pr.q.Version)
+		}
 		if no != nil && no.WholeRequest {
 			for _, e := range entries {
 				pr.fail(e, no.Code, no.Message)

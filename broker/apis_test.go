@@ -1,0 +1,82 @@
+package broker
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol"
+	"kshare/protocol/errorcode"
+)
+
+var update = flag.Bool("update", false, "write docs/apis.md")
+
+// apiTable is docs/apis.md: every API of a 4.4 broker and what kshare makes of it.
+func apiTable() string {
+	var b strings.Builder
+	b.WriteString(`# APIs
+
+Every API that an Apache Kafka 4.4 broker offers on a client listener, and what kshare makes of it. ApiVersions names exactly the
+offered ones, in the versions given. This page is generated: ` + "`go test ./broker -run TestAPITable -update`" + `.
+
+An API that is not offered is answered with UNSUPPORTED_VERSION and its name in words where the answer has room for them; else the
+connection is closed and the log names the API.
+
+| key | API | versions | offered | a request gets |
+|---|---|---|---|---|
+`)
+	for i := range protocol.APIs {
+		a := &protocol.APIs[i]
+		offered, gets := "yes", "its answer"
+		if handlers[a.Key] == nil {
+			offered, gets = "no", missingAnswer(a)
+		}
+		fmt.Fprintf(&b, "| %d | %s | %d–%d | %s | %s |\n", a.Key, a.Name, a.MinVersion, a.MaxVersion, offered, gets)
+	}
+	return b.String()
+}
+
+// missingAnswer says what a request of an API gets that is not offered.
+func missingAnswer(a *protocol.API) string {
+	q := kmsg.RequestForKey(a.Key)
+	q.SetVersion(a.MaxVersion)
+	p := q.ResponseKind()
+	if a.NeedsPlugin || !refuse(p, errorcode.UnsupportedVersion, "x") {
+		return "a closed connection"
+	}
+	if strings.Contains(string(p.AppendTo(nil)), "x") {
+		return "UNSUPPORTED_VERSION with the API's name"
+	}
+	return "UNSUPPORTED_VERSION"
+}
+
+func TestAPITable(t *testing.T) {
+	const path = "../docs/apis.md"
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(apiTable()), 0o644))
+	}
+	have, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, apiTable(), string(have), "run go test ./broker -run TestAPITable -update")
+}
+
+// Every handler belongs to an API, and every API's file can decode each version that it offers.
+func TestHandlersBelongToAPIs(t *testing.T) {
+	for key := range handlers {
+		a := protocol.APIByKey(key)
+		require.NotNil(t, a, "key %d", key)
+		q := kmsg.RequestForKey(key)
+		require.NotNil(t, q, "key %d", key)
+		assert.GreaterOrEqual(t, q.MaxVersion(), a.MaxVersion, a.Name)
+		for v := a.MinVersion; v <= a.MaxVersion; v++ {
+			q.SetVersion(v)
+			assert.Equal(t, a.IsFlexible(v), q.IsFlexible(), "%s v%d", a.Name, v)
+		}
+	}
+}
