@@ -136,6 +136,13 @@ func WithTopic(name string, partitions int32) Option {
 	}
 }
 
+// WithTopicIDs sets where the ids of new topics come from; they are random otherwise. What Kafka answers in the order of a hash map
+// follows from them, so equal ids make runs equal. An id that is zero or in use is replaced by a random one. The function is
+// called under the cluster's lock and must not call the cluster.
+func WithTopicIDs(id func(topic string) [16]byte) Option {
+	return func(o *options) error { o.broker.TopicID = id; return nil }
+}
+
 // WithLogger sets where the cluster logs; without it nothing is logged.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) error { o.broker.Log = l; return nil }

@@ -165,7 +165,7 @@ func (c *Cluster) autoCreate(name string, q *kmsg.MetadataRequest) (*topic, int1
 		t, err = c.internalTopic(name)
 	} else {
 		assignment := c.place(int(c.brokerInt("num.partitions")), c.defaultReplicationFactor())
-		t, err = c.addTopic(name, randomID(), assignment)
+		t, err = c.addTopic(name, c.topicID(name), assignment)
 	}
 	if err != nil {
 		c.log.Error("a topic could not be created", "topic", name, "error", err)

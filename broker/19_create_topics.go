@@ -133,7 +133,7 @@ func (c *Cluster) createTopic(t *kmsg.CreateTopicsRequestTopic, collision string
 	if no != nil {
 		return no
 	}
-	id := randomID()
+	id := c.topicID(t.Topic)
 	if !validateOnly {
 		if err := c.setTopicConfigs(t.Topic, configs); err != nil {
 			return c.storageRefusal(err)

@@ -28,7 +28,8 @@ type Cluster struct {
 	store    storage.Store
 	log      *slog.Logger
 	static   *config.Static
-	maxFrame int // socket.request.max.bytes
+	maxFrame int                         // socket.request.max.bytes
+	nameID   func(topic string) [16]byte // Options.TopicID
 
 	nodes      []*node // in the order of their ids; fixed after New
 	goroutines sync.WaitGroup
@@ -62,6 +63,7 @@ func New(o Options) (*Cluster, error) {
 		store:      o.Store,
 		log:        o.Log,
 		static:     o.Config,
+		nameID:     o.TopicID,
 		maxFrame:   int(o.Config.Values().Int("socket.request.max.bytes")),
 		topics:     map[string]*topic{},
 		topicsByID: map[[16]byte]*topic{},
@@ -105,6 +107,9 @@ func (c *Cluster) load(o *Options) error {
 	c.groups = newGroups(c)
 	c.share = newShare(c)
 	if err := c.loadCoordinators(); err != nil {
+		return err
+	}
+	if err := c.finishDeletions(); err != nil {
 		return err
 	}
 	for _, t := range o.Topics {
@@ -240,6 +245,16 @@ func (c *Cluster) storeJSON(key string, v any) error {
 		return fmt.Errorf("metadata %q: %w", key, err)
 	}
 	return c.store.PutMetadata(key, b)
+}
+
+// topicID is the id of a topic that is to be made.
+func (c *Cluster) topicID(topic string) [16]byte {
+	if c.nameID != nil {
+		if id := c.nameID(topic); id != [16]byte{} && c.topicsByID[id] == nil {
+			return id
+		}
+	}
+	return randomID()
 }
 
 // randomID makes an id as Kafka's Uuid.randomUuid does: never one whose text begins with a dash, so that it can

@@ -36,7 +36,9 @@ type Options struct {
 	Config    *config.Static   // the brokers' configuration file, so to speak
 	Features  map[string]int16 // finalised feature levels at first start; a missing one has its default
 	Topics    []TopicSpec      // made at start where they do not exist
-	Log       *slog.Logger
+	// TopicID names the id of a topic that is to be made, the zero id for a random one. nil: all are random.
+	TopicID func(topic string) [16]byte
+	Log     *slog.Logger
 }
 
 // TopicSpec is a topic to be made at start.

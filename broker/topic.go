@@ -28,6 +28,7 @@ type topic struct {
 	id         [16]byte
 	partitions []*partition
 	config     topicConfig
+	deleted    bool // it is being deleted
 }
 
 // partition returns the partition with the index, nil where the topic has none such.
@@ -90,6 +91,7 @@ type storedTopic struct {
 	Name       string
 	ID         string
 	Partitions []storedPartition
+	Deleted    bool `json:",omitempty"` // its deletion has begun and is finished at the next start
 }
 
 type storedPartition struct {
@@ -108,7 +110,7 @@ func idText(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id
 
 // storeTopic writes a topic's metadata.
 func (c *Cluster) storeTopic(t *topic) error {
-	s := storedTopic{Name: t.name, ID: idText(t.id)}
+	s := storedTopic{Name: t.name, ID: idText(t.id), Deleted: t.deleted}
 	for _, p := range t.partitions {
 		s.Partitions = append(s.Partitions, storedPartition{Replicas: p.replicas, Leader: p.leader, LeaderEpoch: p.leaderEpoch, Epochs: p.epochs})
 	}
@@ -157,9 +159,10 @@ func (c *Cluster) place(partitions, replicationFactor int) [][]int32 {
 	return assignment
 }
 
-// deleteTopic removes a topic with its records and everything that is kept for it.
+// deleteTopic removes a topic with its records and everything that is kept for it. The topic is marked before anything of it goes, and the
+// mark goes last: what a kill interrupts, the next start finishes.
 func (c *Cluster) deleteTopic(t *topic) error {
-	if err := c.store.PutMetadata(topicKey(t.id), nil); err != nil {
+	if err := c.markDeleted(t); err != nil {
 		return fmt.Errorf("deleting topic %s: %w", t.name, err)
 	}
 	delete(c.topics, t.name)
@@ -176,6 +179,33 @@ func (c *Cluster) deleteTopic(t *topic) error {
 	}
 	c.shareTopicDeleted(t)
 	c.groupsTopicDeleted(t)
+	return c.store.PutMetadata(topicKey(t.id), nil)
+}
+
+// markDeleted makes it certain that a topic will be gone.
+func (c *Cluster) markDeleted(t *topic) error {
+	t.deleted = true
+	err := c.storeTopic(t)
+	if err == nil {
+		if commit := c.store.Commit(); commit != nil {
+			err = commit.Wait()
+		}
+	}
+	if err != nil {
+		t.deleted = false
+	}
+	return err
+}
+
+// finishDeletions deletes the topics whose deletion was interrupted.
+func (c *Cluster) finishDeletions() error {
+	for _, t := range c.sortedTopics() {
+		if t.deleted {
+			if err := c.deleteTopic(t); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -202,31 +232,46 @@ func (d *deletedTopics) add(id [16]byte) {
 
 // loadTopics opens every topic that the store holds.
 func (c *Cluster) loadTopics() error {
-	return eachStored(c, topicsKeyPrefix, func(s storedTopic) error {
-		raw, err := base64.RawURLEncoding.DecodeString(s.ID)
-		if err != nil || len(raw) != 16 {
-			return fmt.Errorf("stored topic %q has the id %q, which is no topic id", s.Name, s.ID)
+	var stored []storedTopic
+	if err := eachStored(c, topicsKeyPrefix, func(s storedTopic) error {
+		stored = append(stored, s)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for i := range stored {
+		if err := c.loadTopic(&stored[i]); err != nil {
+			return err
 		}
-		t := &topic{name: s.Name, id: [16]byte(raw)}
-		for i, sp := range s.Partitions {
-			p := &partition{cluster: c, topic: t, index: int32(i), replicas: sp.Replicas, leader: sp.Leader, leaderEpoch: sp.LeaderEpoch, epochs: sp.Epochs}
-			if err := c.reelect(p); err != nil {
-				return err
-			}
-			if err := p.open(); err != nil {
-				return err
-			}
-			if err := p.replay(); err != nil {
-				return err
-			}
-			p.epochs.begin(p.leaderEpoch, p.log.EndOffset())
-			t.partitions = append(t.partitions, p)
+	}
+	return nil
+}
+
+// loadTopic opens a topic.
+func (c *Cluster) loadTopic(s *storedTopic) error {
+	raw, err := base64.RawURLEncoding.DecodeString(s.ID)
+	if err != nil || len(raw) != 16 {
+		return fmt.Errorf("stored topic %q has the id %q, which is no topic id", s.Name, s.ID)
+	}
+	t := &topic{name: s.Name, id: [16]byte(raw), deleted: s.Deleted}
+	for i, sp := range s.Partitions {
+		p := &partition{cluster: c, topic: t, index: int32(i), replicas: sp.Replicas, leader: sp.Leader, leaderEpoch: sp.LeaderEpoch, epochs: sp.Epochs}
+		if err := c.reelect(p); err != nil {
+			return err
 		}
-		c.topics[t.name] = t
-		c.topicsByID[t.id] = t
-		c.topicConfigChanged(t)
-		return c.storeTopic(t)
-	})
+		if err := p.open(); err != nil {
+			return err
+		}
+		if err := p.replay(); err != nil {
+			return err
+		}
+		p.epochs.begin(p.leaderEpoch, p.log.EndOffset())
+		t.partitions = append(t.partitions, p)
+	}
+	c.topics[t.name] = t
+	c.topicsByID[t.id] = t
+	c.topicConfigChanged(t)
+	return c.storeTopic(t)
 }
 
 // restartEpochs is by how much a single node's restart raises the leader epochs of its partitions: it gives up leadership
@@ -261,7 +306,7 @@ func (c *Cluster) createAtStart(s TopicSpec) error {
 	if partitions < 1 || partitions > maxPartitionsPerRequest {
 		return fmt.Errorf("topic %q cannot have %d partitions, only 1 to %d", s.Name, partitions, maxPartitionsPerRequest)
 	}
-	_, err := c.addTopic(s.Name, randomID(), c.place(int(partitions), c.defaultReplicationFactor()))
+	_, err := c.addTopic(s.Name, c.topicID(s.Name), c.place(int(partitions), c.defaultReplicationFactor()))
 	return err
 }
 
@@ -282,7 +327,7 @@ func (c *Cluster) internalTopic(name string) (*topic, error) {
 	if err := c.setTopicConfigs(name, spec.configs(c)); err != nil {
 		return nil, err
 	}
-	t, err := c.addTopic(name, randomID(), assignment)
+	t, err := c.addTopic(name, c.topicID(name), assignment)
 	if err != nil {
 		return nil, fmt.Errorf("creating the internal topic %s: %w", name, err)
 	}

@@ -15,7 +15,10 @@ import (
 
 // Diff is one way in which a step of ours differs from the recorded one.
 type Diff struct {
-	Field    string // names joined by dots without indices; outcome, wait, bytes, frames, correlation, polling
+	API string // "" where no API could be told
+	// Field is the names joined by dots without indices, or outcome, wait, bytes, frames, correlation, polling.
+	// Of an item found by a key it is LIST[KEY] where ours lacks it, LIST[more] and LIST[order] otherwise.
+	Field    string
 	At       string // the same with indices
 	Recorded string
 	Ours     string
@@ -37,6 +40,7 @@ func shorten(s string) string {
 type comparer struct {
 	ids      *ids
 	from, to int64           // the time that the session took, ms since 1970
+	ahead    int64           // ms by which our clock runs ahead of the recording's
 	sent     map[uint64]bool // payloads that clients sent
 	masked   map[*Rule]int   // how many values each rule treated
 
@@ -97,7 +101,7 @@ func asksForAll(request []byte) bool {
 }
 
 func (c *comparer) differ(field, at, recorded, our string) {
-	c.diffs = append(c.diffs, Diff{field, strings.TrimPrefix(at, "."), recorded, our})
+	c.diffs = append(c.diffs, Diff{c.api, field, strings.TrimPrefix(at, "."), recorded, our})
 }
 
 // frames compares two answer frames to a request of a key and version.
@@ -230,7 +234,7 @@ func (c *comparer) orderText(x *value, key string, recorded bool) string {
 		if known, ok := c.ids.ours[k][x.leaf]; recorded && ok {
 			our = known
 		}
-		if _, ok := c.ids.recorded[k][our]; !ok {
+		if _, ok := c.ids.recorded[k][our]; !ok && !c.ids.literal[k][our] {
 			return "~"
 		}
 		return idText(k, our)
@@ -255,14 +259,14 @@ func (c *comparer) keyedLists(rs, os []*value, key, field, at string) {
 			c.differ(field+"["+n+"]", at+"["+n+"]", r.String(), "absent")
 			continue
 		case i < last:
-			c.differ(field+"["+n+"]", at+"["+n+"]", "in order", "out of order")
+			c.differ(field+"[order]", at+"["+n+"]", "in order", "out of order")
 		}
 		last = i
 		c.values(r, os[i], field, at+"["+n+"]")
 	}
 	for _, o := range os {
 		if n := name(o); find(rs, n) < 0 {
-			c.differ(field+"["+n+"]", at+"["+n+"]", "absent", o.String())
+			c.differ(field+"[more]", at+"["+n+"]", "absent", o.String())
 		}
 	}
 }
@@ -337,17 +341,22 @@ func (c *comparer) bends(rule *Rule, recorded, our any) bool {
 		if rule.how == anyValue {
 			return r >= 0 && o >= 0
 		}
-		return r >= c.from && r <= c.to && max(r-o, o-r) <= clockTolerance
+		return r >= c.from && r <= c.to && c.sameTime(r, o)
 	case string:
-		return rule.how == clockTime && sameButTimes(c.ids.text(r), our.(string))
+		return rule.how == clockTime && c.sameButTimes(c.ids.text(r), our.(string))
 	}
 	return false
 }
 
 var timeInText = regexp.MustCompile(`\d{13,19}`)
 
+func (c *comparer) sameTime(r, o int64) bool {
+	d := o - r - c.ahead
+	return max(d, -d) <= clockTolerance
+}
+
 // sameButTimes tells whether two texts are the same but for times in milliseconds within the tolerance.
-func sameButTimes(r, o string) bool {
+func (c *comparer) sameButTimes(r, o string) bool {
 	if timeInText.ReplaceAllString(r, "") != timeInText.ReplaceAllString(o, "") {
 		return false
 	}
@@ -358,7 +367,7 @@ func sameButTimes(r, o string) bool {
 	for i := range rs {
 		a, err1 := strconv.ParseInt(rs[i], 10, 64)
 		b, err2 := strconv.ParseInt(os[i], 10, 64)
-		if err1 != nil || err2 != nil || max(a-b, b-a) > clockTolerance {
+		if err1 != nil || err2 != nil || a != b && !c.sameTime(a, b) {
 			return false
 		}
 	}

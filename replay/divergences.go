@@ -75,7 +75,7 @@ func (d *Divergences) Explains(session string, p *Played) bool {
 
 func (d *Divergences) explains(session string, st *Step, diff Diff) bool {
 	for _, e := range d.Entries {
-		if !(e.Session == session && e.Step == st.String() || e.Session == "*" && e.Step == st.API) {
+		if !(e.Session == session && e.Step == st.String() || e.Session == "*" && e.Step == diff.API) {
 			continue
 		}
 		for _, f := range e.Fields {

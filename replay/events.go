@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/binary"
 	"fmt"
+	"reflect"
 	"time"
 
 	"kshare/protocol/errorcode"
@@ -13,9 +14,6 @@ import (
 
 // pollEvery is how long the recorder waited between requests that only pass time.
 const pollEvery = 20 * time.Millisecond
-
-// mostPolls ends polling that leads nowhere.
-const mostPolls = 1500
 
 // do does what the recorder did unrecorded.
 func (p *player) do(a action) error {
@@ -30,14 +28,12 @@ func (p *player) do(a action) error {
 	case joinShareGroup:
 		p.awaitCoordinator(awaitCoordinator{a.conn, a.group})
 		p.join(a)
+		if next := p.nextStep(); next != nil {
+			p.follow(next.Start())
+		}
 	case initProducer:
 		p.coordinator(a.conn, 1, a.transactionalID)
-		p.poll(a.conn, "InitProducerId of "+a.transactionalID, func() (kmsg.Request, func(kmsg.Response) bool) {
-			q := kmsg.NewPtrInitProducerIDRequest()
-			q.SetVersion(4)
-			q.TransactionalID, q.TransactionTimeoutMillis = &a.transactionalID, 60000
-			return q, func(r kmsg.Response) bool { return r.(*kmsg.InitProducerIDResponse).ErrorCode == 0 }
-		})
+		p.initProducer(a)
 	case awaitLeaders:
 		p.awaitLeaders(a)
 	case learnTopicID:
@@ -48,29 +44,61 @@ func (p *player) do(a action) error {
 
 // coordinator polls FindCoordinator for a group (0) or a transactional id (1).
 func (p *player) coordinator(conn string, kind int8, key string) {
-	p.poll(conn, "FindCoordinator of "+key, func() (kmsg.Request, func(kmsg.Response) bool) {
-		q := kmsg.NewPtrFindCoordinatorRequest()
-		q.SetVersion(6)
-		q.CoordinatorType, q.CoordinatorKeys = kind, []string{key}
-		return q, func(r kmsg.Response) bool {
+	q := kmsg.NewPtrFindCoordinatorRequest()
+	q.SetVersion(6)
+	q.CoordinatorType, q.CoordinatorKeys = kind, []string{key}
+	p.poll(conn, "the coordinator of "+key, func() (kmsg.Request, func(kmsg.Response) pollState) {
+		return q, func(r kmsg.Response) pollState {
 			c := r.(*kmsg.FindCoordinatorResponse).Coordinators
-			return len(c) == 1 && c[0].ErrorCode == 0
+			if len(c) != 1 {
+				return pollFailed
+			}
+			return pollCode(c[0].ErrorCode)
 		}
 	})
 }
 
+func (p *player) initProducer(a initProducer) {
+	q := kmsg.NewPtrInitProducerIDRequest()
+	q.SetVersion(4)
+	q.TransactionalID, q.TransactionTimeoutMillis = &a.transactionalID, 60000
+	p.poll(a.conn, "InitProducerId of "+a.transactionalID, func() (kmsg.Request, func(kmsg.Response) pollState) {
+		return q, func(r kmsg.Response) pollState { return pollCode(r.(*kmsg.InitProducerIDResponse).ErrorCode) }
+	})
+}
+
+// pollState is what an answer means to polling.
+type pollState uint8
+
+const (
+	pollAgain pollState = iota
+	pollDone
+	pollFailed
+)
+
+// pollCode takes the errors that pass by themselves as a reason to ask again.
+func pollCode(code int16) pollState {
+	switch code {
+	case 0:
+		return pollDone
+	case errorcode.CoordinatorLoadInProgress, errorcode.CoordinatorNotAvailable, errorcode.NotCoordinator,
+		errorcode.UnknownTopicOrPartition, errorcode.NotLeaderOrFollower, errorcode.LeaderNotAvailable, errorcode.ConcurrentTransactions:
+		return pollAgain
+	}
+	return pollFailed
+}
+
 func (p *player) awaitCoordinator(a awaitCoordinator) {
 	p.coordinator(a.conn, 0, a.group)
-	p.poll(a.conn, "the coordinator of "+a.group, func() (kmsg.Request, func(kmsg.Response) bool) {
+	p.poll(a.conn, "the coordinator of "+a.group, func() (kmsg.Request, func(kmsg.Response) pollState) {
 		q := kmsg.NewPtrShareGroupHeartbeatRequest()
 		q.SetVersion(1)
 		q.GroupID, q.MemberID, q.MemberEpoch = a.group, "nobody", 5
-		return q, func(r kmsg.Response) bool {
-			switch r.(*kmsg.ShareGroupHeartbeatResponse).ErrorCode {
-			case errorcode.CoordinatorLoadInProgress, errorcode.CoordinatorNotAvailable, errorcode.NotCoordinator:
-				return false
+		return q, func(r kmsg.Response) pollState {
+			if pollCode(r.(*kmsg.ShareGroupHeartbeatResponse).ErrorCode) == pollAgain {
+				return pollAgain
 			}
-			return true
+			return pollDone // there is no such member
 		}
 	})
 }
@@ -78,11 +106,11 @@ func (p *player) awaitCoordinator(a awaitCoordinator) {
 func (p *player) awaitLeaders(a awaitLeaders) {
 	offsets := kmsg.NewPtrListOffsetsRequest()
 	offsets.SetVersion(10)
-	p.poll(a.conn, "leaders of "+a.topic, func() (kmsg.Request, func(kmsg.Response) bool) {
-		return metadataOf(a.topic), func(r kmsg.Response) bool {
+	p.poll(a.conn, "leaders of "+a.topic, func() (kmsg.Request, func(kmsg.Response) pollState) {
+		return metadataOf(a.topic), func(r kmsg.Response) pollState {
 			topics := r.(*kmsg.MetadataResponse).Topics
 			if len(topics) != 1 || topics[0].ErrorCode != 0 || len(topics[0].Partitions) == 0 {
-				return false
+				return pollAgain
 			}
 			t := kmsg.NewListOffsetsRequestTopic()
 			t.Topic = a.topic
@@ -91,23 +119,23 @@ func (p *player) awaitLeaders(a awaitLeaders) {
 				q.Partition, q.Timestamp = x.Partition, -1
 				t.Partitions = append(t.Partitions, q)
 				if x.ErrorCode != 0 || x.Leader < 0 {
-					return false
+					return pollAgain
 				}
 			}
 			offsets.Topics = []kmsg.ListOffsetsRequestTopic{t}
-			return true
+			return pollDone
 		}
 	})
-	p.poll(a.conn, "leaders of "+a.topic, func() (kmsg.Request, func(kmsg.Response) bool) {
-		return offsets, func(r kmsg.Response) bool {
+	p.poll(a.conn, "leaders of "+a.topic, func() (kmsg.Request, func(kmsg.Response) pollState) {
+		return offsets, func(r kmsg.Response) pollState {
 			for _, t := range r.(*kmsg.ListOffsetsResponse).Topics {
 				for _, x := range t.Partitions {
 					if x.ErrorCode != 0 {
-						return false
+						return pollAgain
 					}
 				}
 			}
-			return true
+			return pollDone
 		}
 	})
 }
@@ -121,19 +149,23 @@ func metadataOf(topic string) *kmsg.MetadataRequest {
 
 func (p *player) join(a joinShareGroup) {
 	epoch := int32(0)
-	p.poll(a.conn, "joining "+a.group, func() (kmsg.Request, func(kmsg.Response) bool) {
+	p.poll(a.conn, "joining "+a.group, func() (kmsg.Request, func(kmsg.Response) pollState) {
 		q := kmsg.NewPtrShareGroupHeartbeatRequest()
 		q.SetVersion(1)
 		q.GroupID, q.MemberID, q.MemberEpoch = a.group, a.member, epoch
 		if epoch == 0 {
 			q.SubscribedTopicNames = []string{a.topic}
 		}
-		return q, func(r kmsg.Response) bool {
+		return q, func(r kmsg.Response) pollState {
 			h := r.(*kmsg.ShareGroupHeartbeatResponse)
-			if h.ErrorCode == 0 {
-				epoch = h.MemberEpoch
+			if h.ErrorCode != 0 {
+				return pollCode(h.ErrorCode)
 			}
-			return h.ErrorCode == 0 && h.Assignment != nil && len(h.Assignment.TopicPartitions) > 0
+			epoch = h.MemberEpoch
+			if h.Assignment == nil || len(h.Assignment.TopicPartitions) == 0 {
+				return pollAgain
+			}
+			return pollDone
 		}
 	})
 }
@@ -141,7 +173,7 @@ func (p *player) join(a joinShareGroup) {
 // learnTopicID asks for a topic's id, which the next step is the first to name.
 func (p *player) learnTopicID(a learnTopicID) error {
 	var recorded [16]byte
-	next := p.session.Steps[len(p.report.Steps)]
+	next := p.nextStep()
 	for _, id := range topicIDs(next) {
 		if _, known := p.compare.ids.ours[uuidID][id]; !known && id != recorded {
 			recorded = id
@@ -150,14 +182,14 @@ func (p *player) learnTopicID(a learnTopicID) error {
 	if recorded == [16]byte{} {
 		return fmt.Errorf("step %s names no topic id that is new", next)
 	}
-	p.poll(a.conn, "Metadata of "+a.topic, func() (kmsg.Request, func(kmsg.Response) bool) {
-		return metadataOf(a.topic), func(r kmsg.Response) bool {
+	p.poll(a.conn, "Metadata of "+a.topic, func() (kmsg.Request, func(kmsg.Response) pollState) {
+		return metadataOf(a.topic), func(r kmsg.Response) pollState {
 			m := r.(*kmsg.MetadataResponse)
 			if len(m.Topics) != 1 || m.Topics[0].ErrorCode != 0 {
-				return false
+				return pollAgain
 			}
 			p.compare.ids.pair(uuidID, recorded, m.Topics[0].TopicID)
-			return true
+			return pollDone
 		}
 	})
 	return nil
@@ -178,35 +210,44 @@ func topicIDs(st *Step) [][16]byte {
 	return ids
 }
 
-// poll sends requests until one is answered as wished. Polling that takes longer than the recorder's, or
-// leads nowhere, is a difference of the next step.
-func (p *player) poll(conn, what string, next func() (kmsg.Request, func(kmsg.Response) bool)) {
-	answered := "no answer"
-	for range mostPolls {
-		q, ok := next()
+// poll sends requests until one is answered as wished. Polling that fails, or takes longer than the recorder
+// had until the next step, is a difference of that step.
+func (p *player) poll(conn, what string, next func() (kmsg.Request, func(kmsg.Response) pollState)) {
+	for {
+		q, state := next()
 		r, err := p.ask(conn, q)
 		if err != nil {
-			answered = err.Error()
-			break
-		}
-		if ok(r) {
-			if over := p.overdue(); over > clockError {
-				p.late = append(p.late, Diff{"polling", "polling", what + " before the step", fmt.Sprintf("%v after its time", over)})
-			}
+			p.pollDiffers(what, err.Error())
 			return
 		}
-		answered = fmt.Sprintf("%+v", r)
+		s := state(r)
+		if s == pollDone {
+			return
+		}
+		if s == pollFailed || p.overdue() {
+			p.pollDiffers(what, decoded(reflect.ValueOf(r), "").String())
+			return
+		}
 		time.Sleep(pollEvery)
 	}
-	p.late = append(p.late, Diff{"polling", "polling", what + " before the step", answered})
 }
 
-// overdue is the time by which the next step is late; negative where it still has time.
-func (p *player) overdue() time.Duration {
+func (p *player) pollDiffers(what, answer string) {
+	p.late = append(p.late, Diff{Field: "polling", At: "polling", Recorded: what + " before the step", Ours: answer})
+}
+
+// nextStep is the step after those that have ended, nil behind the last.
+func (p *player) nextStep() *Step {
 	if len(p.report.Steps) == len(p.session.Steps) {
-		return -1
+		return nil
 	}
-	return time.Since(p.began.Add(p.session.Steps[len(p.report.Steps)].Start()))
+	return p.session.Steps[len(p.report.Steps)]
+}
+
+// overdue tells whether the time of the next step has come.
+func (p *player) overdue() bool {
+	next := p.nextStep()
+	return next == nil || time.Since(p.began.Add(p.shift)) > next.Start()+clockError
 }
 
 // ask sends an unrecorded request.

@@ -45,7 +45,8 @@ type player struct {
 	compare *comparer
 	pending map[int]*sent
 	report  *Report
-	late    []Diff // of polling before the next step
+	late    []Diff        // of polling before the next step
+	shift   time.Duration // added to the recording's times
 }
 
 type playerConn struct {
@@ -122,7 +123,14 @@ func (p *player) play(m move) error {
 }
 
 func (p *player) sleepUntil(at time.Duration) {
-	time.Sleep(time.Until(p.began.Add(at)))
+	time.Sleep(time.Until(p.began.Add(at + p.shift)))
+}
+
+// follow moves the recording's times so that what it did at a time is done now: the recorder went on as soon
+// as its polling succeeded, and so does the player, whose polling may succeed earlier.
+func (p *player) follow(at time.Duration) {
+	p.shift = time.Since(p.began) - at
+	p.compare.ahead = p.shift.Milliseconds()
 }
 
 func (p *player) closeAll() {
@@ -228,6 +236,7 @@ func (p *player) repeat(st *Step) error {
 		p.compareStep(r)
 		if len(r.Diffs) == 0 || i == st.Repeats {
 			p.report.Steps = append(p.report.Steps, r)
+			p.follow(st.End)
 			return nil
 		}
 		p.compare.ids = learned // what an answer that was not recorded shows stands for nothing
