@@ -55,13 +55,13 @@ func TestKill(t *testing.T) {
 		answered := ledger.snapshot()
 		broker.kill(t)
 		broker = start(round + 1)
-		verify(t, admin, addr, answered)
+		verify(t, ledger, admin, addr, answered)
 		require.Empty(t, ledger.broken(), "round %d, -seed %d", round, *seed)
 	}
 	l.stopProducing()
 	drainShareGroup(t, ledger)
 	l.stopAll()
-	verify(t, admin, addr, ledger.snapshot())
+	verify(t, ledger, admin, addr, ledger.snapshot())
 	require.Empty(t, ledger.broken(), "-seed %d", *seed)
 	require.Len(t, ledger.produced, l.values, "every record was answered in the end")
 	committed := 0
@@ -73,7 +73,9 @@ func TestKill(t *testing.T) {
 		time.Since(began).Round(time.Millisecond), ledger.events, len(ledger.produced), len(ledger.settled), len(ledger.released))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	filled := filledPartitions(t, ctx, admin)
 	broker.terminate(t, ctx)
+	verifyFiles(t, dir, filled)
 }
 
 // prepareShareGroup lets the share group begin at the first record and deliver a record as often as it takes.
@@ -95,7 +97,7 @@ func prepareShareGroup(t *testing.T, client *kgo.Client) {
 }
 
 // verify reads everything back and compares it with what was answered before.
-func verify(t *testing.T, admin *kadm.Client, addr string, answered snapshot) {
+func verify(t *testing.T, ledger *ledger, admin *kadm.Client, addr string, answered snapshot) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -123,6 +125,7 @@ func verify(t *testing.T, admin *kadm.Client, addr string, answered snapshot) {
 		}
 	}
 	require.Len(t, values, len(stored), "a partition has holes")
+	ledger.verifyTopics(t, ctx, admin, answered.topics)
 	for group, offsets := range answered.committed {
 		got, err := admin.FetchOffsets(ctx, group)
 		require.NoError(t, err)

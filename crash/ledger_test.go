@@ -26,6 +26,7 @@ type ledger struct {
 	settled map[place]int
 	// released is the delivery count that a released record had: the next is larger.
 	released   map[place]int32
+	topics     map[string]topicFate
 	events     int // answers of all kinds
 	reached    int // wake is closed once events gets here
 	wake       chan struct{}
@@ -39,6 +40,7 @@ func newLedger() *ledger {
 		delivered: map[place]int{},
 		settled:   map[place]int{},
 		released:  map[place]int32{},
+		topics:    map[string]topicFate{},
 	}
 }
 
@@ -127,12 +129,13 @@ func (l *ledger) noteReleased(at place, number int, count int32) {
 type snapshot struct {
 	produced  map[place]string
 	committed map[string]map[int32]int64
+	topics    map[string]topicFate
 }
 
 func (l *ledger) snapshot() snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := snapshot{produced: maps.Clone(l.produced), committed: map[string]map[int32]int64{}}
+	s := snapshot{produced: maps.Clone(l.produced), committed: map[string]map[int32]int64{}, topics: maps.Clone(l.topics)}
 	for group, offsets := range l.committed {
 		s.committed[group] = maps.Clone(offsets)
 	}

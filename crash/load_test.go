@@ -58,6 +58,9 @@ func startLoad(t *testing.T, ledger *ledger, addr string, seed uint64) *load {
 		kgo.ProducerLinger(0), kgo.MaxBufferedRecords(300), kgo.StopProducerOnDataLossDetected())
 	l.produced.Go(func() { defer producer.Close(); l.produce(producer) })
 
+	churner := l.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	l.produced.Go(func() { defer churner.Close(); l.churn(churner) })
+
 	group := []kgo.Opt{kgo.ConsumeTopics(topicName), kgo.DisableAutoCommit(), kgo.FetchMaxWait(20 * time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}
 	classic := l.client(t, append(group, kgo.ConsumerGroup(classicGroup))...)
 	l.wg.Go(func() { defer classic.CloseAllowingRebalance(); l.consume(classic, classicGroup) })
