@@ -175,11 +175,13 @@ async function administration(admin) {
 
   const resource = { type: ConfigResourceTypes.TOPIC, name: topic }
   await admin.alterConfigs({ validateOnly: false, resources: [{ ...resource, configEntries: [{ name: 'segment.ms', value: '60000' }] }] })
-  const { resources } = await admin.describeConfigs({ includeSynonyms: true, resources: [resource] })
-  const entry = resources[0].configEntries.find(e => e.configName === 'segment.ms')
-  assert.equal(entry.configValue, '60000')
-  // alterConfigs replaces the whole set: retention.ms is the default again.
-  assert.equal(resources[0].configEntries.find(e => e.configName === 'retention.ms').configValue, '604800000')
+  // What the controller has accepted, a broker may describe a moment later. alterConfigs replaces the whole set:
+  // retention.ms is the default again.
+  await eventually('the configs as they were set', async () => {
+    const { resources } = await admin.describeConfigs({ includeSynonyms: true, resources: [resource] })
+    const value = name => resources[0].configEntries.find(e => e.configName === name).configValue
+    return [value('segment.ms'), value('retention.ms')]
+  }, values => values[0] === '60000' && values[1] === '604800000')
   await admin.alterConfigs({ validateOnly: false, resources: [{ ...resource, configEntries: [{ name: 'retention.ms', value: '-1' }] }] })
 
   const end = String(RECORDS / PARTITIONS)

@@ -49,18 +49,23 @@ def cluster_and_topics(a, topic):
     )
 
 
+def becomes(a, kind, name, key, value):
+    """Waits for a value: what the controller has accepted, a broker may describe a moment later."""
+    check.eventually(f"{key} as {value}", lambda: check.describe(a, kind, name)[key].value, lambda v: v == value)
+
+
 def configs(a, topic):
     check.step("incremental_alter_configs, describe_configs of a topic, a broker and a group")
     check.alter(a, ResourceType.TOPIC, topic, "cleanup.policy", "compact", AlterConfigOpType.APPEND)
-    check.equal("delete,compact", check.describe(a, ResourceType.TOPIC, topic)["cleanup.policy"].value, "after APPEND")
+    becomes(a, ResourceType.TOPIC, topic, "cleanup.policy", "delete,compact")
     check.alter(a, ResourceType.TOPIC, topic, "cleanup.policy", None, AlterConfigOpType.DELETE)
-    check.equal("delete", check.describe(a, ResourceType.TOPIC, topic)["cleanup.policy"].value, "after DELETE")
+    becomes(a, ResourceType.TOPIC, topic, "cleanup.policy", "delete")
     broker = str(a.describe_cluster().result(check.LIMIT).nodes[0].id)
     if "log.retention.ms" not in check.describe(a, ResourceType.BROKER, broker):
         raise AssertionError("a broker's configs lack log.retention.ms")
     group = f"{topic}-share"
     check.share_group_from_earliest(a, group)
-    check.equal("earliest", check.describe(a, ResourceType.GROUP, group)["share.auto.offset.reset"].value, "group config")
+    becomes(a, ResourceType.GROUP, group, "share.auto.offset.reset", "earliest")
 
 
 def logs(a, bootstrap, topic):

@@ -113,7 +113,7 @@ public final class AdminProgram {
             admin.createTopics(List.of(new NewTopic(topic + "-x", 1, (short) 1).configs(Map.of("no.such", "1")))).all(),
             "an unknown config");
 
-        that(get(admin.listTopics().names()).contains(topic), "listTopics lacks " + topic);
+        Check.eventually("a described topic", () -> get(admin.listTopics().names()), names -> names.contains(topic));
         TopicDescription byName = get(admin.describeTopics(List.of(topic)).allTopicNames()).get(topic);
         TopicDescription byId = get(admin.describeTopics(TopicCollection.ofTopicIds(List.of(id))).allTopicIds()).get(id);
         for (TopicDescription d : List.of(byName, byId)) {
@@ -139,21 +139,25 @@ public final class AdminProgram {
         get(admin.incrementalAlterConfigs(Map.of(r, List.of(new AlterConfigOp(new ConfigEntry(name, value), op)))).all());
     }
 
+    /** Waits for a value: what the controller has accepted, a broker may describe a moment later. */
+    private ConfigEntry becomes(ConfigResource r, String name, String value) throws Exception {
+        return Check.eventually(name + " of " + r + " as " + value, () -> describe(r).get(name), e -> e.value().equals(value));
+    }
+
     private void topicConfigs() throws Exception {
         step("incrementalAlterConfigs and describeConfigs of a topic");
         ConfigResource r = new ConfigResource(ConfigResource.Type.TOPIC, topic);
         alter(r, "cleanup.policy", "compact", AlterConfigOp.OpType.APPEND);
-        equal("delete,compact", describe(r).get("cleanup.policy").value(), "cleanup.policy after APPEND");
+        becomes(r, "cleanup.policy", "delete,compact");
         alter(r, "cleanup.policy", "compact", AlterConfigOp.OpType.SUBTRACT);
-        equal("delete", describe(r).get("cleanup.policy").value(), "cleanup.policy after SUBTRACT");
+        becomes(r, "cleanup.policy", "delete");
         alter(r, "retention.ms", "7200000", AlterConfigOp.OpType.SET);
-        ConfigEntry set = describe(r).get("retention.ms");
-        equal("7200000", set.value(), "retention.ms after SET");
+        ConfigEntry set = becomes(r, "retention.ms", "7200000");
         equal(ConfigEntry.ConfigType.LONG, set.type(), "type of retention.ms");
         that(set.documentation() != null && !set.documentation().isEmpty(), "no documentation");
         that(!set.synonyms().isEmpty(), "no synonyms");
         alter(r, "retention.ms", null, AlterConfigOp.OpType.DELETE);
-        equal("604800000", describe(r).get("retention.ms").value(), "retention.ms after DELETE");
+        becomes(r, "retention.ms", "604800000");
         fails(InvalidConfigurationException.class, admin.incrementalAlterConfigs(Map.of(r, List.of(
             new AlterConfigOp(new ConfigEntry("retention.ms", "soon"), AlterConfigOp.OpType.SET)))).all(),
             "a value that is no number");
@@ -170,13 +174,12 @@ public final class AdminProgram {
         ConfigResource g = new ConfigResource(ConfigResource.Type.GROUP, topic);
         equal("latest", describe(g).get("share.auto.offset.reset").value(), "default of share.auto.offset.reset");
         alter(g, "share.auto.offset.reset", "earliest", AlterConfigOp.OpType.SET);
-        ConfigEntry e = describe(g).get("share.auto.offset.reset");
-        equal("earliest", e.value(), "share.auto.offset.reset");
+        ConfigEntry e = becomes(g, "share.auto.offset.reset", "earliest");
         equal(ConfigEntry.ConfigSource.DYNAMIC_GROUP_CONFIG, e.source(), "its source");
         that(get(admin.listConfigResources(Set.of(ConfigResource.Type.GROUP),
             new ListConfigResourcesOptions()).all()).contains(g), "listConfigResources lacks the group");
         alter(g, "share.auto.offset.reset", null, AlterConfigOp.OpType.DELETE);
-        equal("latest", describe(g).get("share.auto.offset.reset").value(), "share.auto.offset.reset after DELETE");
+        becomes(g, "share.auto.offset.reset", "latest");
         fails(InvalidConfigurationException.class, admin.incrementalAlterConfigs(Map.of(g, List.of(
             new AlterConfigOp(new ConfigEntry("share.auto.offset.reset", "sometime"), AlterConfigOp.OpType.SET)))).all(),
             "an illegal share.auto.offset.reset");
