@@ -20,7 +20,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/kshare
-	@$(GO) build -trimpath -o bin/kshare ./cmd/kshare
+	@$(GO) build -o bin/kshare ./cmd/kshare
 
 .PHONY: run
 run: build ## run a fake Kafka on 127.0.0.1:9092; ARGS adds flags of kshare serve
