@@ -17,7 +17,8 @@ import (
 type Diff struct {
 	API string // "" where no API could be told
 	// Field is the names joined by dots without indices, or outcome, wait, bytes, frames, correlation, polling.
-	// Of an item found by a key it is LIST[KEY] where ours lacks it, LIST[more] and LIST[order] otherwise.
+	// Of a list whose items are found by a key it is LIST[KEY] where ours lacks one, "LIST more" where ours has
+	// one that was not recorded, and "LIST order".
 	Field    string
 	At       string // the same with indices
 	Recorded string
@@ -188,9 +189,11 @@ var keyed = map[string]string{
 func (c *comparer) lists(r, o *value, field, at string) {
 	rs, os := r.items, o.items
 	if rule := ruleFor(c.api, field, anyOrder); rule != nil && (c.api != "Metadata" || c.all) {
-		rs = c.ordered(rs, rule.key, true)
-		os = c.ordered(os, rule.key, false)
-		c.mask(rule)
+		rs = c.ordered(r.items, rule.key, true)
+		os = c.ordered(o.items, rule.key, false)
+		if !slices.Equal(rs, r.items) || !slices.Equal(os, o.items) {
+			c.mask(rule)
+		}
 	}
 	if key := keyed[c.api+" "+field]; key != "" {
 		c.keyedLists(rs, os, key, field, at)
@@ -259,14 +262,14 @@ func (c *comparer) keyedLists(rs, os []*value, key, field, at string) {
 			c.differ(field+"["+n+"]", at+"["+n+"]", r.String(), "absent")
 			continue
 		case i < last:
-			c.differ(field+"[order]", at+"["+n+"]", "in order", "out of order")
+			c.differ(field+" order", at+"["+n+"]", "in order", "out of order")
 		}
 		last = i
 		c.values(r, os[i], field, at+"["+n+"]")
 	}
 	for _, o := range os {
 		if n := name(o); find(rs, n) < 0 {
-			c.differ(field+"[more]", at+"["+n+"]", "absent", o.String())
+			c.differ(field+" more", at+"["+n+"]", "absent", o.String())
 		}
 	}
 }
@@ -283,7 +286,9 @@ func (c *comparer) batches(r, o *value, field, at string) {
 			continue
 		}
 		if rule := ruleFor(c.api, f, decompressed); rule != nil && !ours && o.field("Content") != nil {
-			c.mask(rule)
+			if r.items[i].String() != x.String() {
+				c.mask(rule)
+			}
 			continue
 		}
 		c.values(r.items[i], x, f, at+"."+name)

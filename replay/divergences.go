@@ -151,7 +151,8 @@ and agrees.
 	b.WriteString(`## What is not compared as it stands
 
 Ids that a broker makes up (topic, cluster and member ids, producer ids, fetch session ids, ports) are mapped: one
-of the recording stands for one of kshare's throughout, in requests too. Apart from these:
+of the recording stands for one of kshare's throughout, in requests too. kshare makes its topics with the recorded
+ids, since Kafka assigns partitions and answers some lists in the order of a hash map of them. Apart from these:
 
 | API | field | compared | because |
 |---|---|---|---|

@@ -28,9 +28,7 @@ func (p *player) do(a action) error {
 	case joinShareGroup:
 		p.awaitCoordinator(awaitCoordinator{a.conn, a.group})
 		p.join(a)
-		if next := p.nextStep(); next != nil {
-			p.follow(next.Start())
-		}
+		p.polled = true
 	case initProducer:
 		p.coordinator(a.conn, 1, a.transactionalID)
 		p.initProducer(a)

@@ -101,20 +101,27 @@ func (s *Step) waitBounds() (least, most time.Duration) {
 	return max(0, least), most
 }
 
-// maxWait is the MaxWait of a Fetch or ShareFetch.
+// maxWait is the MaxWait of a Fetch or ShareFetch, the longest where a step sends several.
 func (s *Step) maxWait() (wait time.Duration, fetches bool) {
-	if s.Raw || s.Key != 1 && s.Key != 78 {
-		return 0, false
+	heads := []requestHead{{s.Key, s.Version, 0, s.Request}}
+	if s.Raw {
+		heads = requestHeads(s.Request)
 	}
-	req, _, err := decodeRequest(s)
-	if err != nil {
-		return 0, true
+	for _, h := range heads {
+		if h.key != 1 && h.key != 78 {
+			continue
+		}
+		fetches = true
+		req, _, err := decodeRequest(&Step{Key: h.key, Version: h.version, Request: h.frame})
+		if err != nil {
+			continue
+		}
+		switch q := req.(type) {
+		case *kmsg.FetchRequest:
+			wait = max(wait, time.Duration(q.MaxWaitMillis)*time.Millisecond)
+		case *kmsg.ShareFetchRequest:
+			wait = max(wait, time.Duration(q.MaxWaitMillis)*time.Millisecond)
+		}
 	}
-	switch q := req.(type) {
-	case *kmsg.FetchRequest:
-		return time.Duration(q.MaxWaitMillis) * time.Millisecond, true
-	case *kmsg.ShareFetchRequest:
-		return time.Duration(q.MaxWaitMillis) * time.Millisecond, true
-	}
-	return 0, true
+	return wait, fetches
 }

@@ -76,7 +76,7 @@ func TestReplay(t *testing.T) {
 				show(t, p, !script.Gate || table.Explains(name, p))
 			}
 			sum := r.Tally(table)
-			t.Log(sum)
+			t.Logf("replay of %-12s %v", name, sum)
 			t.Log("masked:", r.Masks())
 			if script.Gate {
 				gate.Add(sum)
@@ -87,7 +87,7 @@ func TestReplay(t *testing.T) {
 	if len(played) < all {
 		return // -run chose some
 	}
-	t.Log("all of the gate:", gate)
+	t.Logf("replay of %-12s %v", "all", gate)
 	assert.Equal(t, gate.All, gate.Agree+gate.Explained, "steps that neither agree nor have a reason")
 	assert.LessOrEqual(t, gate.Explained*20, gate.All, "more than 5% of the steps explained")
 	assert.Empty(t, table.Stale(played))

@@ -47,6 +47,7 @@ type player struct {
 	report  *Report
 	late    []Diff        // of polling before the next step
 	shift   time.Duration // added to the recording's times
+	polled  bool          // an unrecorded wait has ended, and the next step follows at once
 }
 
 type playerConn struct {
@@ -85,6 +86,10 @@ func Play(session *Session, script *Script, server Server) (*Report, error) {
 	p.report.Masked = p.compare.masked
 	defer p.closeAll()
 	for _, m := range moves {
+		if p.polled && m.kind != doEvent {
+			p.follow(m.at)
+			p.polled = false
+		}
 		if m.kind != awaitStep { // an answer is waited for however long it takes
 			p.sleepUntil(m.at)
 		}
