@@ -148,10 +148,24 @@ func (c *Cluster) Close() error {
 	c.goroutines.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.stopTimers()
+	return c.store.Close()
+}
+
+// stopTimers stops the timers that outlive their requests, so that nothing holds on to a closed cluster.
+func (c *Cluster) stopTimers() {
 	if c.groups.timer != nil {
 		c.groups.timer.Stop()
 	}
-	return c.store.Close()
+	for _, t := range c.topics {
+		for _, p := range t.partitions {
+			for _, sp := range p.shareGroups {
+				if sp.timer != nil {
+					sp.timer.Stop()
+				}
+			}
+		}
+	}
 }
 
 // Addrs returns the advertised host:port of every node, in the order of node ids.
