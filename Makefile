@@ -51,6 +51,10 @@ fuzz: ## fuzz what decodes bytes of strangers, FUZZTIME (10s) each
 	  done; \
 	done
 
+.PHONY: bench
+bench: ## measure kshare beside kfake for some minutes and write docs/benchmarks.md; ARGS=-quick is a smoke test that writes nothing
+	@cd bench && $(GO) run . $(if $(filter -quick,$(ARGS)),,-out ../docs/benchmarks.md) $(ARGS)
+
 .PHONY: ci
 ci: ## what CI runs beyond make test: the short form of every target
 	@bash .ci/ci

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"kshare/protocol"
+)
+
+// Every trial runs against both brokers and finds a value for each of its measures. What the values are is not asked.
+func TestQuick(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs two brokers")
+	}
+	s := quickSizes
+	brokers, err := build(t.Context(), t.TempDir(), "")
+	require.NoError(t, err)
+	var results []*result
+	for _, trial := range trials(&s) {
+		r, err := trial.measure(t.Context(), brokers, 1, true)
+		require.NoError(t, err, "%s: %s", trial.section, trial.name)
+		for i := range brokers {
+			require.Len(t, r.values[i], 1)
+			require.Len(t, r.values[i][0], len(trial.measures))
+			for m, v := range r.values[i][0] {
+				require.False(t, v < 0 || math.IsNaN(v) || math.IsInf(v, 0), "%s: %s is %v", trial.name, trial.measures[m].name, v)
+			}
+		}
+		results = append(results, r)
+	}
+	page := filepath.Join(t.TempDir(), "page.md")
+	require.NoError(t, writePage(page, results, &s))
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "ShareAcknowledge, p99")
+}
+
+// What the generator sends is a batch that the broker's own reader accepts.
+func TestMakeBatch(t *testing.T) {
+	batch := makeBatch(1000, 100)
+	h, err := protocol.ParseBatchHeader(batch)
+	require.NoError(t, err)
+	require.Equal(t, len(batch), h.Size())
+	require.Equal(t, protocol.BatchCRC(batch), h.CRC)
+	require.EqualValues(t, 1000, h.NumRecords)
+	next, err := nextOffset(batch, 7)
+	require.NoError(t, err)
+	require.EqualValues(t, 1000, next)
+	next, err = nextOffset(batch[:len(batch)-1], 7)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, next)
+}
+
+// A record that is settled is counted once, and one that has been delivered too often is never released.
+func TestMixing(t *testing.T) {
+	answer := mixing(1)
+	acks, settled := answer([]acquired{{FirstOffset: 0, LastOffset: 99, DeliveryCount: 1}, {FirstOffset: 100, LastOffset: 199, DeliveryCount: deliveryLimit}})
+	require.Len(t, acks, 2)
+	count := map[int8]int{}
+	for i, a := range acks {
+		require.Len(t, a.AcknowledgeTypes, 100)
+		for _, kind := range a.AcknowledgeTypes {
+			count[kind]++
+			require.False(t, i == 1 && kind == release)
+		}
+	}
+	require.Equal(t, settled, count[accept]+count[reject])
+	require.Equal(t, 200, settled+count[release])
+}
+
+func TestStopsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := build(ctx, t.TempDir(), "")
+	require.Error(t, err)
+}

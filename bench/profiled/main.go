@@ -1,0 +1,48 @@
+// Command profiled runs kshare as kshare serve does and writes a CPU profile of it. It takes a directory for the profile and broker configurations
+// key=value, prints READY host:port and ends with SIGTERM.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/pprof"
+	"strings"
+	"syscall"
+
+	"kshare"
+)
+
+func main() {
+	if err := run(os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "profiled:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dir string, configs []string) error {
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM, os.Interrupt)
+	profile, err := os.Create(filepath.Join(dir, fmt.Sprintf("kshare-%d.pprof", os.Getpid())))
+	if err != nil {
+		return err
+	}
+	var opts []kshare.Option
+	for _, c := range configs {
+		key, value, _ := strings.Cut(c, "=")
+		opts = append(opts, kshare.WithConfig(key, value))
+	}
+	cluster, err := kshare.Start(opts...)
+	if err != nil {
+		return err
+	}
+	fmt.Println("READY", cluster.Addrs()[0])
+	if err := pprof.StartCPUProfile(profile); err != nil {
+		return err
+	}
+	<-end
+	pprof.StopCPUProfile()
+	return errors.Join(cluster.Close(), profile.Close())
+}
