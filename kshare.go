@@ -196,7 +196,7 @@ func (o *options) start() (*broker.Cluster, error) {
 // listenNode makes the listener of a node.
 func (o *options) listenNode(id int32) (net.Listener, error) {
 	i := int(id - o.broker.FirstNodeID)
-	addr := "127.0.0.1:0"
+	addr := loopback + ":0"
 	switch {
 	case i < len(o.listen):
 		addr = o.listen[i]
@@ -223,6 +223,9 @@ func (o *options) listenNode(id int32) (net.Listener, error) {
 	return o.memory.Listen(net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
+// loopback is where a node listens that was not told where, and what clients are told of a node that listens on all interfaces.
+const loopback = "127.0.0.1"
+
 // firstMemoryPort is the port that the first node of an in-memory network seems to have.
 const firstMemoryPort = 9092
 
@@ -232,11 +235,16 @@ func (o *options) advertiseNode(id int32, addr net.Addr) (string, int32, error) 
 	if err != nil {
 		return "", 0, err
 	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
+	ip := net.ParseIP(host)
+	everywhere := ip != nil && ip.IsUnspecified()
+	if everywhere {
+		host = loopback
 	}
 	i := int(id - o.broker.FirstNodeID)
 	if len(o.advertise) == 0 {
+		if everywhere {
+			o.broker.Log.Warn("a node listens on all interfaces and clients are told "+loopback+", which others cannot reach: advertise an address that they can", "node", id, "listen", addr)
+		}
 		return host, int32(port), nil
 	}
 	spec := o.advertise[min(i, len(o.advertise)-1)]

@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,7 +174,7 @@ func (c *Cluster) stopTimers() {
 func (c *Cluster) Addrs() []string {
 	addrs := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
-		addrs[i] = fmt.Sprintf("%s:%d", n.host, n.port)
+		addrs[i] = net.JoinHostPort(n.host, strconv.Itoa(int(n.port)))
 	}
 	return addrs
 }

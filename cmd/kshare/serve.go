@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -58,13 +59,18 @@ which is what a client takes as its bootstrap servers. Logs go to standard error
 	flags.StringArrayVar(&f.properties, "properties", nil, "`file` of broker configurations in the format of server.properties; --config overrides it")
 	flags.StringArrayVar(&f.features, "feature", nil, "`name=level` to finalise at the first start, as in share.version=1; may be repeated")
 	flags.StringVar(&f.timing, "timing", "fast", "fast: waits that carry no meaning are shortened; kafka: waits as long as Apache Kafka 4.4.0")
-	flags.StringVar(&f.readyFile, "ready-file", "", "`file` to write the READY line to as well")
+	flags.StringVar(&f.readyFile, "ready-file", "", "`file` to write the READY line to as well; one that is there is removed first")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
 	return cmd
 }
 
 // serve runs a cluster until the command's context ends.
 func serve(cmd *cobra.Command, f *serveFlags) error {
+	if f.readyFile != "" {
+		if err := os.Remove(f.readyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("--ready-file: one of an earlier run cannot be removed: %w", err)
+		}
+	}
 	opts, err := f.options(cmd.ErrOrStderr())
 	if err != nil {
 		return err
