@@ -70,6 +70,8 @@ func (c *Cluster) coordinator(q *kmsg.FindCoordinatorRequest, key string) (*node
 		return nil, refused(errorcode.UnsupportedVersion, "This broker does not offer transactions, so there is no coordinator for the transactional id %q.", key)
 	case q.CoordinatorType == shareCoordinator && q.Version >= 6 && validShareKey(key):
 		name = shareStateTopic
+	case q.CoordinatorType == shareCoordinator && q.Version >= 4:
+		return nil, refused(errorcode.InvalidRequest, "")
 	default:
 		return nil, &refusal{errorcode.InvalidRequest, malformedMessage}
 	}

@@ -124,10 +124,7 @@ func (c *Cluster) changeShareState(k sharecoordinator.Key, change *coordinator.S
 	var record sharecoordinator.Record
 	var no *sharecoordinator.Refusal
 	if change.Delete {
-		var exists bool
-		if record, exists, no = c.share.coordinator.Delete(k); !exists {
-			record = sharecoordinator.Record{}
-		}
+		record, no = c.share.coordinator.Delete(k)
 	} else {
 		record, no = c.share.coordinator.Initialize(c.now(), k, change.StateEpoch, startOffset)
 	}

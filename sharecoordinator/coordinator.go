@@ -8,6 +8,7 @@ package sharecoordinator
 
 import (
 	"encoding/base64"
+	"slices"
 	"strconv"
 
 	"kshare/coordinator"
@@ -85,9 +86,8 @@ type Coordinator struct {
 // state is a share partition's state with what is needed to go on writing it.
 type state struct {
 	State
-	snapshotEpoch   int32
-	updates         int // since the last snapshot
-	createTimestamp int64
+	snapshotEpoch int32
+	updates       int // since the last snapshot
 	// fence is the highest leader epoch that Read has named: lower ones are fenced. It outlives an Initialize.
 	fence int32
 }
@@ -140,7 +140,7 @@ func (c *Coordinator) Read(nowMs int64, k Key, leaderEpoch int32) (State, Record
 	case !c.config.Exists(k.Topic, k.Partition):
 		return State{}, Record{}, refuseUnknownPartition
 	}
-	if leaderEpoch <= s.LeaderEpoch {
+	if leaderEpoch <= s.fence {
 		return s.State, Record{}, nil
 	}
 	next := s.State
@@ -188,27 +188,30 @@ func (c *Coordinator) Write(nowMs int64, k Key, u *Update) (Record, *Refusal) {
 
 // record makes the record that turns s into next with some batches merged into it: an update, or a snapshot where one is due.
 func (s *state) record(nowMs int64, k Key, next State, batches []Batch, updatesPerSnapshot int) Record {
+	batches = merge(nil, batches, next.StartOffset)
 	if s.updates < updatesPerSnapshot {
 		return Record{Key: k, Update: &UpdateRecord{
 			SnapshotEpoch: s.snapshotEpoch, LeaderEpoch: next.LeaderEpoch, StartOffset: next.StartOffset,
 			DeliveryCompleteCount: next.DeliveryCompleteCount, Batches: batches,
 		}}
 	}
-	next.Batches = merge(append([]Batch(nil), next.Batches...), batches, next.StartOffset)
+	next.Batches = merge(slices.Clone(next.Batches), batches, next.StartOffset)
 	return Record{Key: k, Snapshot: &Snapshot{
-		State: next, SnapshotEpoch: s.snapshotEpoch + 1, CreateTimestamp: s.createTimestamp, WriteTimestamp: nowMs,
+		State: next, SnapshotEpoch: s.snapshotEpoch + 1, CreateTimestamp: nowMs, WriteTimestamp: nowMs,
 	}}
 }
 
-// Delete removes a share partition's state. Nothing is to be recorded where there is none.
-func (c *Coordinator) Delete(k Key) (Record, bool, *Refusal) {
+// Delete removes a share partition's state. The record is empty where there is none.
+func (c *Coordinator) Delete(k Key) (Record, *Refusal) {
 	switch {
 	case k.Partition < 0:
-		return Record{}, false, refuseNegativePartition
+		return Record{}, refuseNegativePartition
 	case !c.config.Exists(k.Topic, k.Partition):
-		return Record{}, false, refuseUnknownPartition
+		return Record{}, refuseUnknownPartition
+	case c.states[k] == nil:
+		return Record{}, nil
 	}
-	return Record{Key: k}, c.states[k] != nil, nil
+	return Record{Key: k}, nil
 }
 
 // Summary returns a share partition's state without batches to whoever asks: start offset and delivery complete count -1 where there is none.
@@ -238,7 +241,8 @@ func (c *Coordinator) Apply(r *Record) {
 	s := c.states[r.Key]
 	switch {
 	case r.Snapshot != nil:
-		next := &state{State: r.Snapshot.State, snapshotEpoch: r.Snapshot.SnapshotEpoch, createTimestamp: r.Snapshot.CreateTimestamp, fence: r.Snapshot.LeaderEpoch}
+		next := &state{State: r.Snapshot.State, snapshotEpoch: r.Snapshot.SnapshotEpoch, fence: r.Snapshot.LeaderEpoch}
+		next.Batches = merge(nil, r.Snapshot.Batches, r.Snapshot.StartOffset)
 		if s != nil {
 			next.fence = max(next.fence, s.fence)
 		}

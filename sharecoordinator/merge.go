@@ -2,15 +2,20 @@ package sharecoordinator
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
+
+// lastOffset is the last offset that a record can have: the one after it is an offset too.
+const lastOffset = math.MaxInt64 - 1
 
 // merge merges changed batches into those that are stored, in place: where they overlap, the higher delivery count wins and, if that is the
 // same, the higher state. What lies below start is dropped, and neighbours that are alike become one
 // (PersisterStateBatchCombiner). stored keeps State's invariant; changed may be in any order and overlap.
 func merge(stored, changed []Batch, start int64) []Batch {
 	for _, b := range changed {
-		if b.FirstOffset = max(b.FirstOffset, start); b.FirstOffset <= b.LastOffset {
+		b.FirstOffset, b.LastOffset = max(b.FirstOffset, start, 0), min(b.LastOffset, lastOffset)
+		if b.FirstOffset <= b.LastOffset {
 			stored = insert(stored, b)
 		}
 	}
@@ -37,6 +42,9 @@ func insert(batches []Batch, b Batch) []Batch {
 	to := from
 	for to < len(batches) && batches[to].FirstOffset <= b.LastOffset+1 {
 		to++
+	}
+	if from == to {
+		return slices.Insert(batches, from, b)
 	}
 	var pieces []Batch
 	next := b.FirstOffset // what of b is not placed yet begins here

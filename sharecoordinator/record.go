@@ -24,8 +24,8 @@ func (r *Record) IsEmpty() bool { return r.Key == Key{} }
 type Snapshot struct {
 	State
 	SnapshotEpoch   int32
-	CreateTimestamp int64 // ms, of the first snapshot
-	WriteTimestamp  int64 // ms
+	CreateTimestamp int64 // ms
+	WriteTimestamp  int64 // ms; what is written again unchanged keeps its CreateTimestamp
 }
 
 // UpdateRecord is a change since the last snapshot (ShareUpdateValue.json).
@@ -117,7 +117,10 @@ func Decode(key, value []byte) (Record, error) {
 	if d.err != nil {
 		return Record{}, fmt.Errorf("key of a share state record: %w", d.err)
 	}
-	if value == nil {
+	switch {
+	case value == nil && kind == updateType:
+		return Record{}, fmt.Errorf("share state record of %s: an update without a value", r.Key)
+	case value == nil:
 		return r, nil
 	}
 	d = decoder{b: value}

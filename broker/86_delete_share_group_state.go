@@ -1,0 +1,41 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/sharecoordinator"
+)
+
+// DeleteShareGroupState (86), v0. Brokers send it to each other.
+//
+// Behaviour: package sharecoordinator.
+//   - State that there is none of is deleted without error.
+//   - Other nodes than the coordinator and empty requests: as InitializeShareGroupState.
+
+const deleteShareGroupStateKey = 86
+
+func init() {
+	handlers[deleteShareGroupStateKey] = writing(locked((*Cluster).deleteShareGroupState))
+}
+
+func (c *Cluster) deleteShareGroupState(r *request, q *kmsg.DeleteShareGroupStateRequest) kmsg.Response {
+	p := response[*kmsg.DeleteShareGroupStateResponse](q)
+	if namesNoShareState(q.GroupID, q.Topics, func(t *kmsg.DeleteShareGroupStateRequestTopic) int { return len(t.Partitions) }) {
+		return p
+	}
+	for i := range q.Topics {
+		topic := kmsg.NewDeleteShareGroupStateResponseTopic()
+		topic.TopicID = q.Topics[i].TopicID
+		for _, asked := range q.Topics[i].Partitions {
+			k := sharecoordinator.Key{Group: q.GroupID, Topic: topic.TopicID, Partition: asked.Partition}
+			e := kmsg.NewDeleteShareGroupStateResponseTopicPartition()
+			e.Partition = asked.Partition
+			e.ErrorCode, e.ErrorMessage = c.shareState(r, "delete share group state", k, func() (sharecoordinator.Record, *sharecoordinator.Refusal) {
+				return c.share.coordinator.Delete(k)
+			})
+			topic.Partitions = append(topic.Partitions, e)
+		}
+		p.Topics = append(p.Topics, topic)
+	}
+	return p
+}

@@ -1,0 +1,51 @@
+package broker
+
+import (
+	"kshare/protocol/errorcode"
+	"kshare/sharecoordinator"
+)
+
+// notShareCoordinatorMessage is Kafka's message for NOT_COORDINATOR (Errors.java).
+const notShareCoordinatorMessage = "This is not the correct coordinator."
+
+// keepsShareState tells whether a node is the share coordinator of a share partition: whether it leads the partition of __share_group_state
+// that keeps its state. Before that topic exists no node is.
+func (c *Cluster) keepsShareState(n *node, k sharecoordinator.Key) bool {
+	t := c.topics[shareStateTopic]
+	return t != nil && t.partition(sharecoordinator.PartitionFor(k, int32(len(t.partitions)))).leader == n.id
+}
+
+// shareState makes a call of the share coordinator for one share partition of a request and stores the record that it returns. It returns
+// the code and message for that partition; operation is what Kafka calls the call in them.
+func (c *Cluster) shareState(r *request, operation string, k sharecoordinator.Key, call func() (sharecoordinator.Record, *sharecoordinator.Refusal)) (int16, *string) {
+	unable := func(code int16, why string) (int16, *string) {
+		message := "Unable to " + operation + ": " + why
+		return code, &message
+	}
+	if !c.keepsShareState(r.node, k) {
+		return unable(errorcode.NotCoordinator, notShareCoordinatorMessage)
+	}
+	record, no := call()
+	if no != nil {
+		return no.ErrorCode, &no.Message
+	}
+	if err := c.applyShareRecords(record); err != nil {
+		c.log.Error("the state of a share partition could not be stored", "api", r.api.Name, "key", k, "error", err)
+		return unable(errorcode.UnknownServerError, err.Error())
+	}
+	return errorcode.None, nil
+}
+
+// namesNoShareState tells whether a request of the share coordinator's APIs is answered with nothing: one without group or topics, or with a
+// topic without partitions (ShareCoordinatorService).
+func namesNoShareState[T any](group string, topics []T, partitions func(*T) int) bool {
+	if group == "" || len(topics) == 0 {
+		return true
+	}
+	for i := range topics {
+		if partitions(&topics[i]) == 0 {
+			return true
+		}
+	}
+	return false
+}
