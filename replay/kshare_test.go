@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"testing"
@@ -58,6 +59,7 @@ func playInProcess(t *testing.T, s *Session, script *Script) (report *Report) {
 func TestReplay(t *testing.T) {
 	table, err := ParseDivergences(divergencesText)
 	require.NoError(t, err)
+	fmt.Println("steps that agree / have a reason / all")
 	var gate Tally
 	var played []string
 	all := 0
@@ -76,7 +78,7 @@ func TestReplay(t *testing.T) {
 				show(t, p, !script.Gate || table.Explains(name, p))
 			}
 			sum := r.Tally(table)
-			t.Logf("replay of %-12s %v", name, sum)
+			fmt.Printf("session %-15s %v\n", name, sum)
 			t.Log("masked:", r.Masks())
 			if script.Gate {
 				gate.Add(sum)
@@ -87,7 +89,7 @@ func TestReplay(t *testing.T) {
 	if len(played) < all {
 		return // -run chose some
 	}
-	t.Logf("replay of %-12s %v", "all", gate)
+	fmt.Printf("session %-15s %v\n", "all of the gate", gate)
 	assert.Equal(t, gate.All, gate.Agree+gate.Explained, "steps that neither agree nor have a reason")
 	assert.LessOrEqual(t, gate.Explained*20, gate.All, "more than 5% of the steps explained")
 	assert.Empty(t, table.Stale(played))

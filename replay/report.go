@@ -16,8 +16,9 @@ func (a *Tally) Add(b Tally) {
 	a.All += b.All
 }
 
+// String is agree / explained / all.
 func (a Tally) String() string {
-	return fmt.Sprintf("%4d agree, %3d explained, of %4d", a.Agree, a.Explained, a.All)
+	return fmt.Sprintf("%4d / %3d / %4d", a.Agree, a.Explained, a.All)
 }
 
 // Tally counts a report's steps by a table of divergences.
