@@ -309,7 +309,11 @@ func (s *store) deleteLog(id storage.PartitionID, dir string) error {
 	}
 	delete(s.logs, id)
 	if s.logDirs[logName(id)] {
-		// The name goes first, so that a crash leaves either the whole log or none.
+		// The name goes first, so that a crash leaves either the whole log or none. A removal of a log of this
+		// name that failed half-way is out of the way before.
+		if err := s.removeDeleted(dir + deleted); err != nil {
+			return err
+		}
 		if err := s.fs.Rename(dir, dir+deleted); err != nil {
 			return err
 		}

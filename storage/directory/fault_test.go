@@ -97,7 +97,7 @@ func TestEachOperationFailsOnce(t *testing.T) {
 				count := errorfs.InjectorFunc(func(errorfs.Op) error { total.Add(1); return nil })
 				_, failures := workload(t, errorfs.Wrap(vfs.NewMem(), count), flush)
 				require.Zero(t, failures)
-				step := max(1, int(total.Load())/200)
+				step := max(1, int(total.Load())/80)
 				for at := int64(0); at < total.Load()+5; at += int64(step) {
 					var n atomic.Int64
 					var hit atomic.Pointer[string]

@@ -138,3 +138,24 @@ func TestKillProcess(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 }
+
+func BenchmarkDirectory(b *testing.B) {
+	for name, flush := range map[string]Flush{"Never": FlushNever, "Always": FlushAlways} {
+		b.Run(name, func(b *testing.B) {
+			storagetest.Bench(b, func(b *testing.B) storage.Store {
+				s, err := Open(b.TempDir(), Options{Flush: flush})
+				require.NoError(b, err)
+				b.Cleanup(func() { require.NoError(b, s.Close()) })
+				return s
+			})
+		})
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	for b.Loop() {
+		s, err := Open(b.TempDir(), Options{})
+		require.NoError(b, err)
+		require.NoError(b, s.Close())
+	}
+}

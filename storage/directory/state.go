@@ -85,8 +85,8 @@ func openState(inner vfs.FS, dir string) (s *state, err error) {
 		WALDir:                      walDir,
 		Cache:                       cache,
 		FormatMajorVersion:          stateFormat,
-		MemTableSize:                256 << 10,
-		MemTableStopWritesThreshold: 16, // room for what arrives before the first failed flush closes the gate
+		MemTableSize:                1 << 20, // it begins with 256 KiB
+		MemTableStopWritesThreshold: 4,       // room for what arrives before the first failed flush closes the gate
 		MaxOpenFiles:                64,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
 		Logger:                      silent{fs},
