@@ -138,7 +138,7 @@ var Scripts = map[string]*Script{
 	"group-version-0": {Features: map[string]int16{"group.version": 0, "streams.version": 0}, events: []event{before(2, awaitCoordinator{"c1", "g"})}},
 	"kip848":          {events: []event{before(3, awaitCoordinator{"c1", "k"})}},
 	"off":             {Features: map[string]int16{"share.version": 0}, events: []event{before(3, awaitCoordinator{"c1", "g"})}},
-	"offsets": {events: []event{
+	"offsets": {Began: time.UnixMilli(1796038965860), events: []event{
 		before(2, awaitCoordinator{"c1", "g-o1"}),
 		before(61, joinShareGroup{"c1", "g-st-latest", "m1", "st"}),
 		before(68, joinShareGroup{"c1", "g-st-earliest", "m1", "st"}),
