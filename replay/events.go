@@ -12,8 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// pollEvery is how long the recorder waited between requests that only pass time.
-const pollEvery = 20 * time.Millisecond
+// pollEvery is the time between requests that only pass time. The recorder's was 20 ms; 17 divides none of Kafka's
+// intervals, so that no request comes at the very time of a timer.
+const pollEvery = 17 * time.Millisecond
 
 // do does what the recorder did unrecorded.
 func (p *player) do(a action) error {
