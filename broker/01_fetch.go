@@ -123,10 +123,13 @@ func (f *fetch) complete(r *fetchResults, maxWaitMs int32) bool {
 // readPartition reads one partition: at most min(PartitionMaxBytes, left) bytes, but a whole batch where first is set.
 func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchResult {
 	p, code := f.find(fp)
+	if !f.request.parked {
+		fp.unknown = code != errorcode.None
+	}
 	if code != errorcode.None {
 		result := failedFetch(fp.index, code)
-		if !f.request.parked {
-			result.aborted = []abortedTransaction{} // found before the isolation level is looked at
+		if fp.unknown {
+			result.aborted = []abortedTransaction{} // Kafka puts such partitions aside before it looks at the isolation level
 		}
 		return result
 	}

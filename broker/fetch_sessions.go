@@ -22,6 +22,7 @@ type fetchPartition struct {
 	lastFetchedEpoch   int32
 
 	partition *partition // where it was found last
+	unknown   bool       // it was not found when the request came
 
 	// What the client was told last. An incremental answer leaves the partition out while they stay the same; -1 makes the
 	// next one name it.
