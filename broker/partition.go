@@ -75,12 +75,13 @@ func (p *partition) eachBatch(offset int64, f func(*protocol.BatchHeader, []byte
 	return nil
 }
 
-// eachBatch calls f for each batch of the slices that a log returned.
+// eachBatch calls f for each batch of the slices that a log returned. The header is f's until it returns.
 func eachBatch(slices [][]byte, f func(*protocol.BatchHeader, []byte) error) error {
+	var h protocol.BatchHeader
 	for _, s := range slices {
 		for len(s) > 0 {
-			h, err := protocol.ParseBatchHeader(s)
-			if err != nil {
+			var err error
+			if h, err = protocol.ParseBatchHeader(s); err != nil {
 				return err
 			}
 			if h.Size() < protocol.BatchHeaderSize || h.Size() > len(s) {

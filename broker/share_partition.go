@@ -129,8 +129,11 @@ func fetchErrorOf(code int16) int16 {
 // persist writes what a change of a share partition's state asks for, and tells the state how it went. It returns the code and message
 // that the request which made the change is answered with.
 func (sp *sharePartition) persist(w sharepartition.Write) *refusal {
-	if w.ID == 0 {
+	switch {
+	case w.ID == 0:
 		return nil
+	case sp.forgotten():
+		return refused(errorcode.NotLeaderOrFollower, "The share partition was fenced meanwhile.")
 	}
 	c := sp.partition.cluster
 	no := c.writeShareState(sp, w)
@@ -181,8 +184,14 @@ func (sp *sharePartition) forget() {
 	sp.waiters.each(func(w *shareWaiter) { w.finish() })
 }
 
+// forgotten tells whether the leader no longer knows the share partition. What happens to it from then on concerns nobody.
+func (sp *sharePartition) forgotten() bool { return sp.partition.shareGroups[sp.group] != sp }
+
 // arm sets the timer to the end of the next lock.
 func (sp *sharePartition) arm() {
+	if sp.forgotten() {
+		return
+	}
 	at, ok := sp.state.NextDeadline()
 	if sp.timer != nil {
 		if ok && sp.armedFor.Equal(at) {
@@ -214,7 +223,7 @@ func (sp *sharePartition) expire() {
 	} else {
 		for {
 			w := sp.state.ExpireNext(now, limits)
-			if w.ID == 0 {
+			if w.ID == 0 || sp.forgotten() {
 				break
 			}
 			sp.persist(w)
@@ -261,7 +270,8 @@ func (p *partition) wakeShareFetches() {
 	}
 }
 
-// acquire gives records to a member, up to the limits that are left. It returns nothing where nothing can be had.
+// acquire gives records to a member, up to the limits that are left. It returns nothing where nothing can be had. Apache Kafka learns that the log
+// begins later than the group does by a read that fails: that fetch gets nothing, the next one what there is.
 func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartition.AcquiredRange, records [][]byte, err error) {
 	c := sp.partition.cluster
 	p := sp.partition
@@ -271,20 +281,17 @@ func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartitio
 	}
 	if sp.state.NextFetchOffset() < p.log.StartOffset() {
 		sp.state.LogStartMoved(p.log.StartOffset())
+		if c.timing == TimingKafka {
+			q.moved = true
+			return nil, nil, nil
+		}
 	}
 	offset := sp.state.NextFetchOffset()
 	if offset >= sp.end() {
 		return nil, nil, nil
 	}
-	read, err := p.log.Read(offset, sp.end(), q.maxBytes, true)
+	read, bounds, err := sp.read(offset, q)
 	if err != nil {
-		return nil, nil, err
-	}
-	var bounds []sharepartition.Bounds
-	if err = eachBatch(read, func(h *protocol.BatchHeader, _ []byte) error {
-		bounds = append(bounds, sharepartition.Bounds{BaseOffset: h.BaseOffset, LastOffset: h.LastOffset()})
-		return nil
-	}); err != nil {
 		return nil, nil, err
 	}
 	acquired, n := sp.state.Acquire(c.clock.Now(), &sharepartition.AcquireRequest{
@@ -306,6 +313,38 @@ func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartitio
 	}
 	q.maxRecords -= int32(min(n, int64(q.maxRecords)))
 	return acquired, covering(read, acquired, c.timing == TimingKafka), nil
+}
+
+// read reads the batches that an acquisition from offset on may look at.
+func (sp *sharePartition) read(offset int64, q *shareAcquisition) (read [][]byte, bounds []sharepartition.Bounds, err error) {
+	p, end := sp.partition, sp.end()
+	stop := end
+	if reach := sp.state.AcquireReach(offset, q.maxRecords); reach < end && !p.cluster.readsCommitted(sp.group) {
+		stop = reach + 1
+	}
+	if read, err = p.log.Read(offset, stop, q.maxBytes, true); err != nil {
+		return nil, nil, err
+	}
+	if bounds, err = batchBounds(read); err != nil || stop == end {
+		return read, bounds, err
+	}
+	if n := len(bounds); n > 0 && bounds[0].BaseOffset <= offset && bounds[n-1].LastOffset >= stop-1 {
+		return read, bounds, nil
+	}
+	// The log has a hole where the acquisition begins or would end: what lies behind it counts.
+	if read, err = p.log.Read(offset, end, q.maxBytes, true); err != nil {
+		return nil, nil, err
+	}
+	bounds, err = batchBounds(read)
+	return read, bounds, err
+}
+
+func batchBounds(read [][]byte) (bounds []sharepartition.Bounds, err error) {
+	err = eachBatch(read, func(h *protocol.BatchHeader, _ []byte) error {
+		bounds = append(bounds, sharepartition.Bounds{BaseOffset: h.BaseOffset, LastOffset: h.LastOffset()})
+		return nil
+	})
+	return bounds, err
 }
 
 // abortedBatches are the bounds of the data batches of aborted transactions among what was read from offset on.

@@ -87,7 +87,9 @@ func (x *pair) acquire(t *rapid.T) {
 		FetchOffset: offset,
 		Batches:     x.read(t, offset),
 	}
-	got, count := x.p.Acquire(x.time(), q, x.lim, nil)
+	narrow := *q
+	narrow.Batches = reached(q.Batches, offset, x.p.AcquireReach(offset, q.MaxRecords))
+	got, count := x.p.Acquire(x.time(), &narrow, x.lim, nil)
 	want := x.m.acquire(x.now, q, x.lim)
 	require.Equal(t, want, got, "%+v", q)
 	sum := int64(0)
@@ -106,6 +108,18 @@ func (x *pair) acquire(t *rapid.T) {
 			require.True(t, r.LastOffset < b.BaseOffset || r.FirstOffset > b.LastOffset, "%v without %v is %v", got, b, left)
 		}
 	}
+}
+
+// reached is the part of what was read that AcquireReach asks for: all of it where the log begins behind the offset or has a hole at the end.
+func reached(read []Bounds, offset, reach int64) []Bounds {
+	n := 0
+	for n < len(read) && read[n].BaseOffset <= reach {
+		n++
+	}
+	if n == 0 || read[0].BaseOffset > offset || read[n-1].LastOffset < reach {
+		return read
+	}
+	return read[:n]
 }
 
 func (x *pair) acknowledge(t *rapid.T) {
