@@ -66,7 +66,11 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 		return &shareFetchAnswer{errorCode: code}
 	}
 	f := &shareFetch{caller: caller, session: session, q: q, mode: mode, acks: map[sharesession.Partition]*shareAckResult{}}
-	if failed := f.acknowledge(); failed != nil {
+	failed := f.acknowledge()
+	if failed != nil || session.Final || q.IsRenewAck || c.timing == TimingFast {
+		f.settle()
+	}
+	if failed != nil {
 		return &shareFetchAnswer{errorCode: failed.code}
 	}
 	if session.Final {
@@ -77,6 +81,7 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 		return f.answer(nil)
 	}
 	results := f.attempt(false)
+	f.settle()
 	if results != nil {
 		return f.answer(results)
 	}
@@ -110,8 +115,12 @@ type shareFetch struct {
 	mode     sharepartition.AcquireMode
 	acks     map[sharesession.Partition]*shareAckResult
 	ackOrder []sharesession.Partition
-	// loaded are the share partitions whose state this request was the first to ask for.
+	// unsettled are the acknowledgements that have not taken effect. With timing=kafka that is only after the first attempt to acquire, so that
+	// what they release or make room for does not spare the request its wait: Apache Kafka acquires while their write is under way.
+	unsettled []*shareAckResult
+	// loaded are the share partitions whose state this request was the first to ask for, early tells that there was no share coordinator to ask.
 	loaded map[*sharePartition]bool
+	early  bool
 }
 
 // acknowledge applies the acknowledgements that the request carries. It returns a result only where the whole answer fails.
@@ -136,9 +145,18 @@ func (f *shareFetch) acknowledge() *shareAckResult {
 				f.ackOrder = append(f.ackOrder, at)
 			}
 			f.acks[at] = result
+			f.unsettled = append(f.unsettled, result)
 		}
 	}
 	return nil
+}
+
+// settle lets the acknowledgements take effect.
+func (f *shareFetch) settle() {
+	for _, result := range f.unsettled {
+		result.settle()
+	}
+	f.unsettled = nil
 }
 
 // shareAcquisition is what is left of a fetch's limits as it goes from partition to partition.
@@ -147,7 +165,8 @@ type shareAcquisition struct {
 	mode       sharepartition.AcquireMode
 	batchSize  int32
 	maxRecords int32
-	maxBytes   int // for each partition
+	maxBytes   int  // for each partition
+	moved      bool // a partition's log was found to begin later, which ends the wait
 }
 
 // shareResults are the results of a fetch by partition.
@@ -166,21 +185,18 @@ func (f *shareFetch) attempt(last bool) shareResults {
 		return results
 	}
 	var ready []*sharePartition
+	failed := false
 	for _, at := range f.session.Partitions {
-		sp, result := f.load(at)
-		switch {
-		case result.errorCode != errorcode.None:
-			results[at] = result
-		case sp.loading(f, last):
+		loaded := f.load(at)
+		if loaded.unready {
 			continue
-		default:
-			results[at] = result
-			if sp.readable() {
-				ready = append(ready, sp)
-			}
+		}
+		results[at] = loaded.result
+		failed = failed || loaded.result.errorCode != errorcode.None && !loaded.late
+		if loaded.sp != nil && loaded.sp.readable() {
+			ready = append(ready, loaded.sp)
 		}
 	}
-	failed := hasShareError(results)
 	if len(ready) > 0 && (last || failed || f.enoughBytes(ready)) {
 		failed = f.acquire(ready, results) || failed
 	}
@@ -195,21 +211,6 @@ func (f *shareFetch) attempt(last bool) shareResults {
 	return nil
 }
 
-func hasShareError(results shareResults) bool {
-	for _, r := range results {
-		if r.errorCode != errorcode.None {
-			return true
-		}
-	}
-	return false
-}
-
-// loading tells whether the state of the share partition still seems to be loading to a fetch. Apache Kafka reads it from the share coordinator, which takes
-// longer than a fetch that does not wait.
-func (sp *sharePartition) loading(f *shareFetch, last bool) bool {
-	return last && f.loaded[sp] && f.q.MaxWaitMillis <= 0 && sp.partition.cluster.timing == TimingKafka
-}
-
 // find returns the partition that an entry of the session means, if the node leads it.
 func (f *shareFetch) find(at sharesession.Partition) (*partition, int16) {
 	p, code := f.caller.request.cluster.sharePartitionNamed(at)
@@ -219,31 +220,61 @@ func (f *shareFetch) find(at sharesession.Partition) (*partition, int16) {
 	return p, code
 }
 
-// load returns the share partition of an entry, or the result that says why there is none.
-func (f *shareFetch) load(at sharesession.Partition) (*sharePartition, shareFetchResult) {
-	result := shareFetchResult{index: at.Partition}
+// shareLoad is a partition of a session on its way to its share partition.
+type shareLoad struct {
+	sp     *sharePartition // nil with an error
+	result shareFetchResult
+	// late means that the error does not end the wait, unready that the partition is not in the answer. Both stand for what Apache Kafka takes its time
+	// for, reading the state from the share coordinator, and are set with timing=kafka alone.
+	late, unready bool
+}
+
+// load finds the share partition of an entry, or the result that says why there is none.
+func (f *shareFetch) load(at sharesession.Partition) shareLoad {
+	c := f.caller.request.cluster
 	p, code := f.find(at)
-	if code == errorcode.UnknownTopicID && f.caller.request.cluster.deleted.ids[at.TopicID] && !f.named(at) {
+	if code == errorcode.UnknownTopicID && c.deleted.ids[at.TopicID] && !f.named(at) {
 		code = errorcode.UnknownTopicOrPartition // a topic that was deleted under the session
 	}
-	var sp *sharePartition
+	l := shareLoad{result: shareFetchResult{index: at.Partition, errorCode: code}}
 	if code == errorcode.None {
-		known := p.shareGroups[f.caller.group] != nil
-		sp, code = f.caller.request.cluster.sharePartitionOf(p, f.caller.group)
-		if !known && sp != nil {
-			if f.loaded == nil {
-				f.loaded = map[*sharePartition]bool{}
-			}
-			f.loaded[sp] = true
+		f.read(&l, p)
+	}
+	if l.result.errorCode == errorcode.NotLeaderOrFollower {
+		l.result.leader = p
+	}
+	if l.result.errorCode == errorcode.None && f.q.MaxBytes < 0 {
+		l.sp, l.result.errorCode, l.late = nil, errorcode.UnknownServerError, false
+	}
+	return l
+}
+
+// read fills in the share partition of a partition that the node leads. The first request that asks for it has its state read.
+func (f *shareFetch) read(l *shareLoad, p *partition) {
+	c := f.caller.request.cluster
+	known := p.shareGroups[f.caller.group] != nil
+	if c.timing == TimingKafka && !known && c.topics[shareStateTopic] == nil {
+		f.early = true
+		if _, err := c.internalTopic(shareStateTopic); err != nil {
+			c.log.Error("the share coordinator's topic could not be made", "error", err)
 		}
 	}
-	if result.errorCode = code; code == errorcode.NotLeaderOrFollower {
-		result.leader = p
+	l.sp, l.result.errorCode = c.sharePartitionOf(p, f.caller.group)
+	if c.timing == TimingFast {
+		return
 	}
-	if code == errorcode.None && f.q.MaxBytes < 0 {
-		result.errorCode = errorcode.UnknownServerError
+	if l.sp == nil {
+		l.late = f.caller.group != "" // which no coordinator is asked for
+		l.unready = f.early
+		return
 	}
-	return sp, result
+	if !known {
+		if f.loaded == nil {
+			f.loaded = map[*sharePartition]bool{}
+		}
+		f.loaded[l.sp] = true
+	}
+	l.unready = f.loaded[l.sp] && f.q.MaxWaitMillis <= 0
 }
 
 // named tells whether the request itself names the partition.
@@ -282,7 +313,8 @@ func (f *shareFetch) enoughBytes(ready []*sharePartition) bool {
 	return false
 }
 
-// acquire acquires records in each of the partitions, as far as the limits go. It reports whether one of them failed.
+// acquire acquires records in each of the partitions, as far as the limits go. It reports whether one of them has something to tell at once
+// even if there are no records.
 func (f *shareFetch) acquire(ready []*sharePartition, results shareResults) (failed bool) {
 	c := f.caller.request.cluster
 	left := &shareAcquisition{
@@ -303,6 +335,7 @@ func (f *shareFetch) acquire(ready []*sharePartition, results shareResults) (fai
 			c.log.Error("a share partition could not be read", "group", sp.group, "partition", sp.partition, "error", err)
 			result.errorCode, failed = errorcode.UnknownServerError, true
 		}
+		failed = failed || left.moved
 		result.acquired, result.records = acquired, records
 		for _, s := range records {
 			result.size += len(s)
@@ -342,9 +375,11 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 			a.nodes = append(a.nodes, f.caller.request.cluster.node(result.leader.leader))
 		}
 	}
-	for _, at := range f.session.Partitions {
-		if result, ok := results[at]; ok {
-			add(at, result)
+	for _, known := range []bool{true, false} { // topics that do not exist come last
+		for _, at := range f.session.Partitions {
+			if result, ok := results[at]; ok && known == (result.errorCode != errorcode.UnknownTopicID) {
+				add(at, result)
+			}
 		}
 	}
 	for _, at := range f.ackOrder {

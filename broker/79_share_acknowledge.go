@@ -92,6 +92,7 @@ func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowl
 					acks = append(acks, sharepartition.Acknowledgement{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, Types: b.AcknowledgeTypes})
 				}
 				result = caller.acknowledge(sharesession.Partition{TopicID: t.id, Partition: p.Partition}, acks, renew)
+				result.settle()
 			}
 			if result.whole {
 				a.errorCode, a.topics, a.nodes = result.code, nil, nil

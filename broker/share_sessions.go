@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"time"
 	"unicode/utf16"
 
 	"kshare/protocol/errorcode"
@@ -42,13 +43,33 @@ func (s *shareCaller) lockTimeoutMs() int32 {
 	return int32(s.request.cluster.shareLimits(s.group).LockDuration.Milliseconds())
 }
 
-// shareAckResult is how the acknowledgements for one partition ended.
+// shareAckResult is how the acknowledgements for one partition ended. It holds once settle was called.
 type shareAckResult struct {
 	code    int16
 	message *string
 	leader  *partition // set where a change of leader explains the code
 	// whole means that the answer as a whole fails with the code.
 	whole bool
+
+	change shareChange // what is to be settled
+}
+
+// shareChange is a change of a share partition that is not persisted yet: its records are no longer the member's, and nobody else's before
+// settle. The zero value is none.
+type shareChange struct {
+	sp    *sharePartition
+	write sharepartition.Write
+}
+
+// settle persists the change and lets it take effect. It returns why that failed.
+func (s shareChange) settle() *refusal {
+	if s.sp == nil {
+		return nil
+	}
+	no := s.sp.persist(s.write)
+	s.sp.arm()
+	s.sp.released()
+	return no
 }
 
 func ackFailed(code int16, message string) *shareAckResult {
@@ -82,16 +103,19 @@ func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartiti
 	if no != nil {
 		return ackRefused(no)
 	}
-	if failed := sp.persist(w); failed != nil {
-		r := ackFailed(failed.code, failed.message)
-		if failed.code == errorcode.NotLeaderOrFollower {
-			r.leader = p
-		}
-		return r
+	return &shareAckResult{change: shareChange{sp, w}}
+}
+
+// settle lets the acknowledgements take effect.
+func (r *shareAckResult) settle() {
+	failed := r.change.settle()
+	if failed == nil {
+		return
 	}
-	sp.arm()
-	sp.released()
-	return &shareAckResult{}
+	r.code, r.message = failed.code, &failed.message
+	if failed.code == errorcode.NotLeaderOrFollower {
+		r.leader = r.change.sp.partition
+	}
 }
 
 func ackRefused(no *sharepartition.Refusal) *shareAckResult {
@@ -121,27 +145,40 @@ func (c *Cluster) sharePartitionNamed(at sharesession.Partition) (*partition, in
 	return p, errorcode.None
 }
 
+// releaseDelay is how long the records of a closed session are on their way back with timing=kafka. Apache Kafka persists their release
+// without the answer waiting for it: a fetch that follows the answer at once finds none of them, and one a little later all.
+const releaseDelay = 10 * time.Millisecond
+
 // closeSession ends the member's session and releases what it holds of the session's partitions.
 func (s *shareCaller) closeSession() {
-	if ended, ok := s.sessions().Close(s.key()); ok {
-		s.request.cluster.releaseShare(s.request.node, &ended)
+	ended, ok := s.sessions().Close(s.key())
+	if !ok {
+		return
+	}
+	c := s.request.cluster
+	for _, released := range c.releaseShare(s.request.node, &ended) {
+		if c.timing == TimingFast {
+			released.settle()
+		} else {
+			c.after(releaseDelay, func() { released.settle() })
+		}
 	}
 }
 
-// releaseShare gives back what a member holds whose session has ended.
-func (c *Cluster) releaseShare(n *node, ended *sharesession.Ended) {
+// releaseShare takes from a member whose session has ended what it holds.
+func (c *Cluster) releaseShare(n *node, ended *sharesession.Ended) []shareChange {
 	limits := c.shareLimits(ended.Key.Group)
+	var released []shareChange
 	for _, at := range ended.Partitions {
 		p, code := c.sharePartitionNamed(at)
 		if code != errorcode.None || p.leader != n.id {
 			continue
 		}
 		if sp := p.shareGroups[ended.Key.Group]; sp != nil {
-			sp.persist(sp.state.ReleaseMember(ended.Key.Member, limits))
-			sp.arm()
-			sp.released()
+			released = append(released, shareChange{sp, sp.state.ReleaseMember(ended.Key.Member, limits)})
 		}
 	}
+	return released
 }
 
 // shareConnectionClosed ends the share sessions that were made over a connection. When a group has no session left on the node, the node
@@ -151,7 +188,9 @@ func (c *Cluster) shareConnectionClosed(conn *connection) {
 		return
 	}
 	for _, ended := range c.share.sessions[conn.node.id].Disconnect(conn.id) {
-		c.releaseShare(conn.node, &ended)
+		for _, released := range c.releaseShare(conn.node, &ended) {
+			released.settle()
+		}
 		if ended.LastOfGroup {
 			c.forgetShareGroup(conn.node, ended.Key.Group)
 		}
