@@ -164,14 +164,20 @@ func New(config Config, topics Topics) *Groups {
 // PartitionFor is the partition of an internal topic that keeps what belongs to a key, a group id here:
 // abs(hash) mod partitions, where hash is Java's String.hashCode and abs(MIN_VALUE) is 0.
 func PartitionFor(key string, partitions int32) int32 {
-	var hash int32
-	for _, unit := range utf16.Encode([]rune(key)) {
-		hash = 31*hash + int32(unit)
-	}
+	hash := javaHash(key)
 	if hash == -1<<31 {
 		return 0
 	}
 	return max(hash, -hash) % partitions
+}
+
+// javaHash is Java's String.hashCode.
+func javaHash(s string) int32 {
+	var hash int32
+	for _, unit := range utf16.Encode([]rune(s)) {
+		hash = 31*hash + int32(unit)
+	}
+	return hash
 }
 
 // PartitionFor is the partition of __consumer_offsets that keeps a group.

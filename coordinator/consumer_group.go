@@ -337,7 +337,7 @@ func (cg *consumerGroup) assignorName() string {
 func (g *Groups) ConsumerGroupDescribe(c Caller, req *kmsg.ConsumerGroupDescribeRequest) *kmsg.ConsumerGroupDescribeResponse {
 	resp := kmsg.NewPtrConsumerGroupDescribeResponse()
 	resp.Version = c.Version
-	for _, id := range describeOrder(req.Groups) {
+	for _, id := range g.answerOrder(req.Groups) {
 		x := g.describeConsumer(c, id)
 		if req.IncludeAuthorizedOperations && x.ErrorCode == errorcode.None {
 			x.AuthorizedOperations = c.authorizedOperations(id)
@@ -345,13 +345,6 @@ func (g *Groups) ConsumerGroupDescribe(c Caller, req *kmsg.ConsumerGroupDescribe
 		resp.Groups = append(resp.Groups, x)
 	}
 	return resp
-}
-
-// describeOrder puts the groups first that no coordinator is asked for: those with an empty id.
-func describeOrder(ids []string) []string {
-	ordered := slices.Clone(ids)
-	slices.SortStableFunc(ordered, func(a, b string) int { return min(len(a), 1) - min(len(b), 1) })
-	return ordered
 }
 
 func (g *Groups) describeConsumer(c Caller, id string) kmsg.ConsumerGroupDescribeResponseGroup {

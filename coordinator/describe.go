@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ func filtered(filter []string, value string) bool {
 func (g *Groups) DescribeGroups(c Caller, req *kmsg.DescribeGroupsRequest) *kmsg.DescribeGroupsResponse {
 	resp := kmsg.NewPtrDescribeGroupsResponse()
 	resp.Version = c.Version
-	for _, id := range req.Groups {
+	for _, id := range g.answerOrder(req.Groups) {
 		x := g.describeClassic(c, id)
 		if c.Version >= describeHasOperations && req.IncludeAuthorizedOperations && x.ErrorCode == errorcode.None {
 			x.AuthorizedOperations = c.authorizedOperations(id)
@@ -102,7 +103,7 @@ func (g *Groups) DeleteGroups(c Caller, req *kmsg.DeleteGroupsRequest, e *Effect
 	resp := kmsg.NewPtrDeleteGroupsResponse()
 	resp.Version = c.Version
 	seen := map[string]bool{}
-	for _, id := range req.Groups {
+	for _, id := range g.answerOrder(req.Groups) {
 		if seen[id] {
 			continue
 		}
@@ -134,4 +135,31 @@ func (g *Groups) deleteGroup(c Caller, id string, e *Effects) int16 {
 func (g *Groups) removeGroup(gr group, e *Effects) {
 	gr.tombstones(e)
 	g.forget(gr.id())
+}
+
+// answerOrder is the order in which Kafka answers for several groups: those without a name first, which no coordinator is asked for,
+// then the others by their partitions of __consumer_offsets, as a java.util.HashMap with TopicPartitions as keys lists them.
+// Source: GroupCoordinatorService.
+func (g *Groups) answerOrder(ids []string) []string {
+	const topic = "__consumer_offsets"
+	partitions := map[int32]bool{}
+	for _, id := range ids {
+		if id != "" {
+			partitions[g.PartitionFor(id)] = true
+		}
+	}
+	table := uint32(16)
+	for len(partitions) > int(table/4*3) {
+		table *= 2
+	}
+	bucket := func(id string) int64 {
+		if id == "" {
+			return -1
+		}
+		hash := uint32(31*(31+g.PartitionFor(id)) + javaHash(topic))
+		return int64((hash ^ hash>>16) & (table - 1))
+	}
+	ordered := slices.Clone(ids)
+	slices.SortStableFunc(ordered, func(a, b string) int { return cmp.Compare(bucket(a), bucket(b)) })
+	return ordered
 }

@@ -199,7 +199,7 @@ func (sg *shareGroup) reconcile(m *shareMember, resubscribed bool, e *Effects) *
 func (g *Groups) ShareGroupDescribe(c Caller, req *kmsg.ShareGroupDescribeRequest) *kmsg.ShareGroupDescribeResponse {
 	resp := kmsg.NewPtrShareGroupDescribeResponse()
 	resp.Version = c.Version
-	for _, id := range describeOrder(req.GroupIDs) {
+	for _, id := range g.answerOrder(req.GroupIDs) {
 		x := g.describeShare(c, id)
 		if req.IncludeAuthorizedOperations && x.ErrorCode == errorcode.None {
 			x.AuthorizedOperations = c.authorizedOperations(id)

@@ -65,6 +65,7 @@ var Rules = []Rule{
 	{"ConsumerGroupDescribe", "Groups.Members", anyOrder, "MemberID", hashMap},
 	{"ShareGroupDescribe", "Groups.Members", anyOrder, "MemberID", hashMap},
 	{"ListOffsets", "Topics.Partitions", anyOrder, "Partition", hashMap},
+	{"ShareGroupHeartbeat", "Assignment.TopicPartitions", anyOrder, "TopicID", hashMap},
 }
 
 // ruleFor finds the rule of a field with one of the treatments.
