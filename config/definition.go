@@ -8,17 +8,22 @@
 package config
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	_ "embed"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 )
 
-//go:embed definitions.tsv.gz
-var definitionsGz []byte
+// definitions has one line a key, documentation the documentation of the key in the same line.
+var (
+	//go:embed definitions.tsv
+	definitions string
+	//go:embed documentation.gz
+	documentation []byte
+)
 
 // Scope is the kind of resource that a key configures.
 type Scope uint8
@@ -76,16 +81,42 @@ type Key struct {
 	Default  *string // in Kafka's text form; nil is null
 	Internal bool    // described only where it is set
 	Dynamic  Dynamic // of broker keys
-	Doc      string  // what DescribeConfigs answers as documentation
 	// BrokerSynonym is the broker key that a topic or group key falls back to, "" for none.
 	BrokerSynonym string
 
 	// runtimeOnly keys are no part of a static configuration and are described only where they are set.
 	runtimeOnly bool
 
+	line     int // of definitions, from 0
 	check    validator
 	distinct bool // a list that drops repeated elements
+
+	fallback func() Value // the default as a value
 }
+
+// Doc is what DescribeConfigs answers as documentation.
+func (k *Key) Doc() string {
+	if k.runtimeOnly {
+		return ""
+	}
+	return docs()[k.line]
+}
+
+// docs are the documentations in the order of definitions. A broker that is not asked for them does not unpack them.
+var docs = sync.OnceValue(func() []string {
+	zr, err := gzip.NewReader(bytes.NewReader(documentation))
+	if err == nil {
+		var text []byte
+		if text, err = io.ReadAll(zr); err == nil {
+			lines := strings.Split(string(text), "\n")
+			for i, l := range lines {
+				lines[i] = unescapeDoc.Replace(l)
+			}
+			return lines
+		}
+	}
+	panic("config: embedded documentation: " + err.Error())
+})
 
 // Sensitive tells that values of the key are never answered.
 func (k *Key) Sensitive() bool { return k.Type == Password }
@@ -95,29 +126,27 @@ type table struct {
 	byName map[string]*Key
 }
 
+func (t *table) add(k *Key) {
+	k.fallback = sync.OnceValue(k.parseDefault)
+	t.keys = append(t.keys, k)
+	t.byName[k.Name] = k
+}
+
 var tables = sync.OnceValue(func() *[scopes]table {
 	var ts [scopes]table
 	for i := range ts {
 		ts[i].byName = map[string]*Key{}
 	}
-	zr, err := gzip.NewReader(bytes.NewReader(definitionsGz))
-	if err != nil {
-		panic("config: embedded definitions: " + err.Error())
-	}
-	lines := bufio.NewScanner(zr)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		k := parseDefinition(lines.Text())
-		ts[k.Scope].keys = append(ts[k.Scope].keys, k)
-		ts[k.Scope].byName[k.Name] = k
-	}
-	if err := lines.Err(); err != nil {
-		panic("config: embedded definitions: " + err.Error())
+	line := 0
+	for text := range strings.Lines(definitions) {
+		k := parseDefinition(strings.TrimSuffix(text, "\n"))
+		k.line = line
+		ts[k.Scope].add(k)
+		line++
 	}
 	for _, name := range throttledRates {
 		k := &Key{Name: name, Scope: ScopeBroker, Type: Long, Default: &unthrottled, Internal: true, Dynamic: ClusterWide, runtimeOnly: true, check: inRange("0", "_")}
-		ts[ScopeBroker].keys = append(ts[ScopeBroker].keys, k)
-		ts[ScopeBroker].byName[name] = k
+		ts[ScopeBroker].add(k)
 	}
 	return &ts
 })
@@ -130,10 +159,10 @@ var unthrottled = "9223372036854775807"
 
 func parseDefinition(line string) *Key {
 	f := strings.Split(line, "\t")
-	if len(f) != 7 {
+	if len(f) != 6 {
 		panic(fmt.Sprintf("config: embedded definition of %d columns: %.80s", len(f), line))
 	}
-	k := &Key{Name: f[1], Doc: unescapeDoc.Replace(f[6])}
+	k := &Key{Name: f[1]}
 	for i, n := range scopeNames {
 		if n == f[0] {
 			k.Scope = Scope(i)
@@ -144,7 +173,7 @@ func parseDefinition(line string) *Key {
 			k.Type = Type(i)
 		}
 	}
-	if f[3] != "\x00" && f[3] != "\x01" {
+	if f[3] != `\0` && f[3] != `\1` {
 		k.Default = &f[3]
 	}
 	for flag := range strings.SplitSeq(f[4], ",") {

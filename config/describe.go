@@ -172,7 +172,8 @@ func (d *describer) entry(k *Key, name string, syns []synonym) entry {
 	if k != nil {
 		e.ConfigType = kmsg.ConfigType(k.Type)
 		if d.docs && !k.runtimeOnly {
-			e.Documentation = &k.Doc
+			doc := k.Doc()
+			e.Documentation = &doc
 		}
 	}
 	return e

@@ -14,7 +14,7 @@ import (
 // maxTopicName bounds a topic's name, in bytes.
 const maxTopicName = 249
 
-var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
+var topicName = pattern(`^[a-zA-Z0-9._-]+$`)
 
 // checkTopicName gives Kafka's message for an illegal name.
 // Source: clients Topic.java.
@@ -26,7 +26,7 @@ func checkTopicName(name string) error {
 		return fmt.Errorf("Topic name is invalid: '%s' is not allowed", name)
 	case len(name) > maxTopicName:
 		return fmt.Errorf("Topic name is invalid: the length of '%s' is longer than the max allowed length %d", name, maxTopicName)
-	case !topicName.MatchString(name):
+	case !topicName().MatchString(name):
 		return fmt.Errorf("Topic name is invalid: '%s' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'", name)
 	}
 	return nil

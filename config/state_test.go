@@ -51,7 +51,7 @@ func TestKeysOfEachScope(t *testing.T) {
 		for _, k := range Keys(scope) {
 			if !k.Internal {
 				described++
-				assert.NotEmpty(t, k.Doc, k.Name)
+				assert.NotEmpty(t, k.Doc(), k.Name)
 			}
 			if k.BrokerSynonym != "" {
 				assert.NotNil(t, Lookup(ScopeBroker, k.BrokerSynonym), k.Name)

@@ -4,14 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Static is a broker's configuration as it was started with: Kafka's server.properties. It does not change.
 type Static struct {
-	text map[string]string // as written, without the white space around it
+	text   map[string]string // as written, without the white space around it
+	values func() *Values
 }
 
 // Parse checks a static broker configuration. Of a key that stands twice the last value counts. Keys are Kafka's
@@ -19,6 +20,7 @@ type Static struct {
 // acts on a key plays no role. All unknown keys, bad values and contradictions are in one error, each by name.
 func Parse(props []Property) (*Static, error) {
 	s := &Static{text: map[string]string{}}
+	s.values = sync.OnceValue(func() *Values { return newBrokerValues(s.text, nil, nil) })
 	var errs []error
 	for _, p := range props {
 		k, err := staticKey(p.Key)
@@ -62,7 +64,7 @@ func (s *Static) Get(key string) (value string, ok bool) {
 }
 
 // Values gives the effective values: as set, else Kafka's defaults.
-func (s *Static) Values() *Values { return newBrokerValues(s.text, nil, nil) }
+func (s *Static) Values() *Values { return s.values() }
 
 // staticKey finds a broker key's definition, also behind a listener's prefix.
 func staticKey(name string) (*Key, error) {
@@ -93,11 +95,11 @@ func staticKey(name string) (*Key, error) {
 	return nil, fmt.Errorf("unknown broker configuration %s: Apache Kafka 4.4.0 has no such key", name)
 }
 
-var listenerKey = regexp.MustCompile(`^listener\.name\.[^.]*\.(.*)$`)
+var listenerKey = pattern(`^listener\.name\.[^.]*\.(.*)$`)
 
 // listenerBase gives the key behind a listener's prefix (listener.name.<listener>.) and a SASL mechanism's behind that.
 func listenerBase(name string) (base string, ok bool) {
-	m := listenerKey.FindStringSubmatch(name)
+	m := listenerKey().FindStringSubmatch(name)
 	if m == nil {
 		return "", false
 	}

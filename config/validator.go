@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,7 +136,7 @@ func gzipLevel(name string, v Value) error {
 	return nil
 }
 
-var throttledReplica = regexp.MustCompile(`^[0-9]+:[0-9]+$`)
+var throttledReplica = pattern(`^[0-9]+:[0-9]+$`)
 
 // throttledReplicas takes "*" alone or partition:broker pairs; one empty element at the end is taken, as in Kafka.
 func throttledReplicas(name string, v Value) error {
@@ -150,7 +149,7 @@ func throttledReplicas(name string, v Value) error {
 		pairs = pairs[:n-1]
 	}
 	for _, p := range pairs {
-		if !throttledReplica.MatchString(p) {
+		if !throttledReplica().MatchString(p) {
 			return invalid(name, "["+strings.Join(list, ", ")+"]", name+" must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...")
 		}
 	}
@@ -182,9 +181,9 @@ func bootstrapServers(name string, v Value) error {
 	return nil
 }
 
-var hostPortPattern = regexp.MustCompile(`^(\[[0-9a-zA-Z:%._]+\]|[^:\[\]]+):[0-9]{1,5}$`)
+var hostPortPattern = pattern(`^(\[[0-9a-zA-Z:%._]+\]|[^:\[\]]+):[0-9]{1,5}$`)
 
-func hostPort(s string) bool { return hostPortPattern.MatchString(s) }
+func hostPort(s string) bool { return hostPortPattern().MatchString(s) }
 
 // autoOffsetReset takes latest, earliest and by_duration: with a duration that is not negative.
 func autoOffsetReset(name string, v Value) error {

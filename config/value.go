@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -96,13 +97,22 @@ func intBits(t Type) int {
 // trim cuts what Java's String.trim cuts: every character up to U+0020.
 func trim(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) }
 
-var listSeparator = regexp.MustCompile(`[ \t\n\v\f\r]*,[ \t\n\v\f\r]*`)
-
+// splitList splits at commas with the white space on both sides of them (Java's \s*,\s*).
 func splitList(trimmed string) []string {
 	if trimmed == "" {
 		return nil
 	}
-	return listSeparator.Split(trimmed, -1)
+	const space = " \t\n\v\f\r"
+	list := strings.Split(trimmed, ",")
+	for i := range list {
+		if i > 0 {
+			list[i] = strings.TrimLeft(list[i], space)
+		}
+		if i < len(list)-1 {
+			list[i] = strings.TrimRight(list[i], space)
+		}
+	}
+	return list
 }
 
 func dedupe(list []string) []string {
@@ -116,10 +126,10 @@ func dedupe(list []string) []string {
 }
 
 // javaDouble is what Java's Double.parseDouble takes, without hexadecimal numbers.
-var javaDouble = regexp.MustCompile(`^[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)$`)
+var javaDouble = pattern(`^[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)$`)
 
 func parseDouble(s string) (float64, bool) {
-	if !javaDouble.MatchString(s) {
+	if !javaDouble().MatchString(s) {
 		return 0, false
 	}
 	if strings.HasSuffix(s, "Infinity") {
@@ -159,13 +169,13 @@ func invalid(name, value, message string) error {
 	return fmt.Errorf("Invalid value %s for configuration %s: %s", value, name, message)
 }
 
-var isoDuration = regexp.MustCompile(`(?i)^([-+]?)P(?:([-+]?[0-9]+)D)?(?:T(?:([-+]?[0-9]+)H)?(?:([-+]?[0-9]+)M)?(?:([-+]?[0-9]+)(?:[.,]([0-9]{0,9}))?S)?)?$`)
+var isoDuration = pattern(`(?i)^([-+]?)P(?:([-+]?[0-9]+)D)?(?:T(?:([-+]?[0-9]+)H)?(?:([-+]?[0-9]+)M)?(?:([-+]?[0-9]+)(?:[.,]([0-9]{0,9}))?S)?)?$`)
 
 // ParseISODuration reads a duration in the form of java.time.Duration (PnDTnHnMn.nS), as in
 // share.auto.offset.reset=by_duration:PT1H. What does not fit into a time.Duration (292 years) gives the nearest one
 // that does.
 func ParseISODuration(s string) (time.Duration, error) {
-	m := isoDuration.FindStringSubmatch(s)
+	m := isoDuration().FindStringSubmatch(s)
 	if m == nil || m[2]+m[3]+m[4]+m[5] == "" || strings.HasSuffix(strings.ToUpper(s), "T") {
 		return 0, fmt.Errorf("duration %q is not of the form PnDTnHnMn.nS", s)
 	}
@@ -191,4 +201,9 @@ func ParseISODuration(s string) (time.Duration, error) {
 		return math.MinInt64, nil
 	}
 	return math.MaxInt64, nil
+}
+
+// pattern is a regular expression that is compiled when it is needed first.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

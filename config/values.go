@@ -141,6 +141,11 @@ func firstValid(k *Key, layers ...map[string]string) Value {
 			}
 		}
 	}
+	return k.fallback()
+}
+
+// parseDefault makes a value of the default.
+func (k *Key) parseDefault() Value {
 	if k.Default == nil {
 		return nil
 	}

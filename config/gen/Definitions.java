@@ -14,20 +14,22 @@ import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.config.ConfigDef;
 
 /**
- * Writes every configuration key that a Kafka broker knows as one line of definitions.tsv.gz.
+ * Writes every configuration key that a Kafka broker knows as one line of definitions.tsv, and its documentation as
+ * the same line of documentation.gz, which few ask for.
  *
  * Run it with the jars of the Kafka release on the class path:
  *
- *   java -cp "LIBS/*" Definitions.java definitions.tsv.gz
+ *   java -cp "LIBS/*" Definitions.java definitions.tsv documentation.gz
  *
- * Columns: scope, name, type, default, flags, validator, documentation. A default of \0 is null, \1 is absent.
+ * Columns: scope, name, type, default, flags, validator. A default of \\0 is null, \\1 is absent.
  * Keys stand in the order in which a broker describes them (that of a java.util.HashMap), internal ones last.
  */
 public class Definitions {
-    static PrintWriter out;
+    static PrintWriter out, docs;
 
     public static void main(String[] args) throws Exception {
-        out = new PrintWriter(new OutputStreamWriter(new GZIPOutputStream(new FileOutputStream(args[0])), StandardCharsets.UTF_8));
+        out = new PrintWriter(new OutputStreamWriter(new FileOutputStream(args[0]), StandardCharsets.UTF_8));
+        docs = new PrintWriter(new OutputStreamWriter(new GZIPOutputStream(new FileOutputStream(args[1])), StandardCharsets.UTF_8));
         Class<?> dynamic = Class.forName("org.apache.kafka.server.config.DynamicBrokerConfig");
         Set<?> all = (Set<?>) field(dynamic, "ALL_DYNAMIC_CONFIGS"), perBroker = (Set<?>) field(dynamic, "PER_BROKER_CONFIGS");
         scope("broker", (ConfigDef) field(Class.forName("org.apache.kafka.server.config.AbstractKafkaConfig"), "CONFIG_DEF"), all, perBroker);
@@ -35,6 +37,7 @@ public class Definitions {
         scope("group", (ConfigDef) field(Class.forName("org.apache.kafka.coordinator.group.GroupConfig"), "CONFIG_DEF"), Set.of(), Set.of());
         scope("client-metrics", (ConfigDef) Class.forName("org.apache.kafka.server.metrics.ClientMetricsConfigs").getMethod("configDef").invoke(null), Set.of(), Set.of());
         out.close();
+        docs.close();
     }
 
     static Object field(Object owner, String name) throws Exception {
@@ -57,8 +60,9 @@ public class Definitions {
             if (k.internalConfig) flags.add("internal");
             if (dynamic.contains(n)) flags.add(perBroker.contains(n) ? "per-broker" : "cluster-wide");
             Object d = k.defaultValue;
-            String text = d == ConfigDef.NO_DEFAULT_VALUE ? "\u0001" : d == null ? "\u0000" : ConfigDef.convertToString(d, k.type);
-            out.println(String.join("\t", scope, n, k.type.toString(), text, String.join(",", flags), validator(k.validator), k.documentation.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")));
+            String text = d == ConfigDef.NO_DEFAULT_VALUE ? "\\1" : d == null ? "\\0" : ConfigDef.convertToString(d, k.type);
+            out.println(String.join("\t", scope, n, k.type.toString(), text, String.join(",", flags), validator(k.validator)));
+            docs.println(k.documentation.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t"));
         }
     }
 
