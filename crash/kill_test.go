@@ -41,12 +41,12 @@ func TestKill(t *testing.T) {
 	}
 	broker := start(0)
 	ledger := newLedger()
-	l := &load{addr: addr}
-	client := l.client(t)
+	connect := connectTo(t, addr)
+	client := connect()
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	prepareShareGroup(t, client)
-	l = startLoad(t, ledger, addr, *seed)
+	l := startLoad(t, ledger, *seed, connect)
 	began := time.Now()
 	for round := range *rounds {
 		<-ledger.after(1 + rng.IntN(2000))
@@ -55,13 +55,13 @@ func TestKill(t *testing.T) {
 		answered := ledger.snapshot()
 		broker.kill(t)
 		broker = start(round + 1)
-		verify(t, ledger, admin, addr, answered)
+		verify(t, ledger, admin, answered, connect)
 		require.Empty(t, ledger.broken(), "round %d, -seed %d", round, *seed)
 	}
 	l.stopProducing()
 	drainShareGroup(t, ledger)
 	l.stopAll()
-	verify(t, ledger, admin, addr, ledger.snapshot())
+	verify(t, ledger, admin, ledger.snapshot(), connect)
 	require.Empty(t, ledger.broken(), "-seed %d", *seed)
 	require.Len(t, ledger.produced, l.values, "every record was answered in the end")
 	committed := 0
@@ -97,11 +97,11 @@ func prepareShareGroup(t *testing.T, client *kgo.Client) {
 }
 
 // verify reads everything back and compares it with what was answered before.
-func verify(t *testing.T, ledger *ledger, admin *kadm.Client, addr string, answered snapshot) {
+func verify(t *testing.T, ledger *ledger, admin *kadm.Client, answered snapshot, connect connect) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	stored := readAll(t, ctx, admin, addr)
+	stored := readAll(t, ctx, admin, connect)
 	for at, value := range answered.produced {
 		if stored[at] != value {
 			t.Fatalf("%v was answered for %s and holds %q", at, value, stored[at])
@@ -138,7 +138,7 @@ func verify(t *testing.T, ledger *ledger, admin *kadm.Client, addr string, answe
 }
 
 // readAll reads every record up to the current ends of the partitions.
-func readAll(t *testing.T, ctx context.Context, admin *kadm.Client, addr string) map[place]string {
+func readAll(t *testing.T, ctx context.Context, admin *kadm.Client, connect connect) map[place]string {
 	t.Helper()
 	ends, err := admin.ListEndOffsets(ctx, topicName)
 	require.NoError(t, err)
@@ -149,8 +149,7 @@ func readAll(t *testing.T, ctx context.Context, admin *kadm.Client, addr string)
 		from[o.Partition] = kgo.NewOffset().At(0)
 		left += o.Offset
 	})
-	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topicName: from}), kgo.FetchMaxWait(10*time.Millisecond))
-	require.NoError(t, err)
+	client := connect(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topicName: from}), kgo.FetchMaxWait(10*time.Millisecond))
 	defer client.Close()
 	stored := map[place]string{}
 	for left > 0 {

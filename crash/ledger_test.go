@@ -130,12 +130,14 @@ type snapshot struct {
 	produced  map[place]string
 	committed map[string]map[int32]int64
 	topics    map[string]topicFate
+	settled   map[place]int
+	released  map[place]int32
 }
 
 func (l *ledger) snapshot() snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := snapshot{produced: maps.Clone(l.produced), committed: map[string]map[int32]int64{}, topics: maps.Clone(l.topics)}
+	s := snapshot{produced: maps.Clone(l.produced), committed: map[string]map[int32]int64{}, topics: maps.Clone(l.topics), settled: maps.Clone(l.settled), released: maps.Clone(l.released)}
 	for group, offsets := range l.committed {
 		s.committed[group] = maps.Clone(offsets)
 	}

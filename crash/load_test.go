@@ -24,7 +24,6 @@ const (
 // load is clients at work. They live through the kills of the broker and connect again as real ones do.
 type load struct {
 	ledger *ledger
-	addr   string
 	seed   uint64
 	ctx    context.Context // of consumers
 	stop   context.CancelFunc
@@ -36,40 +35,46 @@ type load struct {
 	values    int
 }
 
-func (l *load) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
-	t.Helper()
-	client, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(l.addr),
-		kgo.MetadataMinAge(10 * time.Millisecond),
-		kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }),
-		kgo.DialTimeout(time.Second),
-	}, opts...)...)
-	require.NoError(t, err)
-	return client
+// connect makes a client of the cluster under load.
+type connect func(...kgo.Opt) *kgo.Client
+
+// connectTo makes clients that look for a broker at an address again and again.
+func connectTo(t *testing.T, addr string) connect {
+	return func(opts ...kgo.Opt) *kgo.Client {
+		t.Helper()
+		client, err := kgo.NewClient(append([]kgo.Opt{
+			kgo.SeedBrokers(addr),
+			kgo.MetadataMinAge(10 * time.Millisecond),
+			kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }),
+			kgo.DialTimeout(time.Second),
+		}, opts...)...)
+		require.NoError(t, err)
+		return client
+	}
 }
 
 // startLoad starts a producer, a consumer of each group protocol and two share consumers.
-func startLoad(t *testing.T, ledger *ledger, addr string, seed uint64) *load {
-	l := &load{ledger: ledger, addr: addr, seed: seed}
+func startLoad(t *testing.T, ledger *ledger, seed uint64, client connect) *load {
+	l := &load{ledger: ledger, seed: seed}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.producing, l.pause = context.WithCancel(context.Background())
 
-	producer := l.client(t, kgo.DefaultProduceTopic(topicName), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	producer := client(kgo.DefaultProduceTopic(topicName), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0), kgo.MaxBufferedRecords(300), kgo.StopProducerOnDataLossDetected())
 	l.produced.Go(func() { defer producer.Close(); l.produce(producer) })
 
-	churner := l.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	churner := client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
 	l.produced.Go(func() { defer churner.Close(); l.churn(churner) })
 
 	group := []kgo.Opt{kgo.ConsumeTopics(topicName), kgo.DisableAutoCommit(), kgo.FetchMaxWait(20 * time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}
-	classic := l.client(t, append(group, kgo.ConsumerGroup(classicGroup))...)
+	classic := client(append(group, kgo.ConsumerGroup(classicGroup))...)
 	l.wg.Go(func() { defer classic.CloseAllowingRebalance(); l.consume(classic, classicGroup) })
-	next := l.client(t, append(group, kgo.ConsumerGroup(nextGroup), kgo.ServerSideBalancer(), kgo.Balancers(kgo.RangeBalancer()))...)
+	next := client(append(group, kgo.ConsumerGroup(nextGroup), kgo.ServerSideBalancer(), kgo.Balancers(kgo.RangeBalancer()))...)
 	l.wg.Go(func() { defer next.CloseAllowingRebalance(); l.consume(next, nextGroup) })
 
 	for i := range 2 {
 		s := &shareConsumer{load: l, rng: rand.New(rand.NewPCG(seed, uint64(i)+100)), failed: map[int32]error{}}
-		s.client = l.client(t, kgo.ConsumeTopics(topicName), kgo.ShareGroup(shareGroup), kgo.ShareMaxRecords(40),
+		s.client = client(kgo.ConsumeTopics(topicName), kgo.ShareGroup(shareGroup), kgo.ShareMaxRecords(40),
 			kgo.FetchMaxWait(20*time.Millisecond), kgo.ShareAckCallback(s.acknowledged))
 		l.wg.Go(func() { defer s.client.Close(); s.consume() })
 	}
