@@ -181,19 +181,20 @@ func (c *Cluster) releaseShare(n *node, ended *sharesession.Ended) []shareChange
 	return released
 }
 
-// shareConnectionClosed ends the share sessions that were made over a connection. When a group has no session left on the node, the node
-// forgets the group's share partitions; their state is read again with the next fetch.
+// shareConnectionClosed ends the share sessions that were made over a connection. When no connection is left that made one of a group's sessions on
+// the node, the node forgets the group's share partitions; their state is read again with the next fetch.
 func (c *Cluster) shareConnectionClosed(conn *connection) {
 	if c.share == nil || c.closed {
 		return
 	}
-	for _, ended := range c.share.sessions[conn.node.id].Disconnect(conn.id) {
-		for _, released := range c.releaseShare(conn.node, &ended) {
+	ended, emptied := c.share.sessions[conn.node.id].Disconnect(conn.id)
+	for i := range ended {
+		for _, released := range c.releaseShare(conn.node, &ended[i]) {
 			released.settle()
 		}
-		if ended.LastOfGroup {
-			c.forgetShareGroup(conn.node, ended.Key.Group)
-		}
+	}
+	for _, group := range emptied {
+		c.forgetShareGroup(conn.node, group)
 	}
 }
 

@@ -7,6 +7,7 @@
 package sharesession
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -35,7 +36,10 @@ type Partition struct {
 type Sessions struct {
 	byKey        map[Key]*session
 	byConnection map[Connection][]*session
-	byGroup      map[string]int
+	// groups are those of the sessions that were made over a connection, sessions that have ended since included: until it ends
+	// itself, a connection counts for them. connections counts them by group.
+	groups      map[Connection]map[string]bool
+	connections map[string]int
 }
 
 type session struct {
@@ -52,7 +56,10 @@ type entry struct{ owed bool }
 
 // New makes the sessions of a node that has none.
 func New() *Sessions {
-	return &Sessions{byKey: map[Key]*session{}, byConnection: map[Connection][]*session{}, byGroup: map[string]int{}}
+	return &Sessions{
+		byKey: map[Key]*session{}, byConnection: map[Connection][]*session{},
+		groups: map[Connection]map[string]bool{}, connections: map[string]int{},
+	}
 }
 
 // Len is the number of sessions.
@@ -122,7 +129,13 @@ func (s *Sessions) create(r *FetchRequest, capacity int) (*Fetch, int16) {
 	made.add(r.Partitions)
 	s.byKey[r.Key] = made
 	s.byConnection[r.Connection] = append(s.byConnection[r.Connection], made)
-	s.byGroup[r.Key.Group]++
+	if s.groups[r.Connection] == nil {
+		s.groups[r.Connection] = map[string]bool{}
+	}
+	if !s.groups[r.Connection][r.Key.Group] {
+		s.groups[r.Connection][r.Key.Group] = true
+		s.connections[r.Key.Group]++
+	}
 	return &Fetch{Partitions: slices.Clone(made.order), session: made, full: true, next: made.epoch}, errorcode.None
 }
 
@@ -179,9 +192,6 @@ func (f *Fetch) Listed(p Partition, records bool, errorCode int16, acknowledged 
 type Ended struct {
 	Key        Key
 	Partitions []Partition
-	// LastOfGroup means that the group has no session on this node any more; Kafka then drops the in-flight state
-	// of its share partitions when the session ended with its connection.
-	LastOfGroup bool
 }
 
 // Close ends a session, false where there is none.
@@ -193,13 +203,21 @@ func (s *Sessions) Close(key Key) (Ended, bool) {
 	return s.remove(found), true
 }
 
-// Disconnect ends the sessions that were made over a connection.
-func (s *Sessions) Disconnect(c Connection) []Ended {
-	var ended []Ended
+// Disconnect ends the sessions that were made over a connection. emptied are the groups of which no connection is left that has made a session:
+// Kafka drops the in-flight state of their share partitions. A session that ends by itself empties no group
+// while its connection lasts.
+func (s *Sessions) Disconnect(c Connection) (ended []Ended, emptied []string) {
 	for _, one := range slices.Clone(s.byConnection[c]) {
 		ended = append(ended, s.remove(one))
 	}
-	return ended
+	for _, group := range slices.Sorted(maps.Keys(s.groups[c])) {
+		if s.connections[group]--; s.connections[group] == 0 {
+			delete(s.connections, group)
+			emptied = append(emptied, group)
+		}
+	}
+	delete(s.groups, c)
+	return ended, emptied
 }
 
 // Clear ends all sessions, in the order of their keys, as a node does when share groups are turned off or it
@@ -227,11 +245,7 @@ func (s *Sessions) remove(old *session) Ended {
 	} else {
 		s.byConnection[old.connection] = left
 	}
-	group := old.key.Group
-	if s.byGroup[group]--; s.byGroup[group] == 0 {
-		delete(s.byGroup, group)
-	}
-	return Ended{Key: old.key, Partitions: old.order, LastOfGroup: s.byGroup[group] == 0}
+	return Ended{Key: old.key, Partitions: old.order}
 }
 
 func (s *session) add(partitions []Partition) {

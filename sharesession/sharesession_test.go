@@ -72,7 +72,7 @@ func TestPull16955FinalEpochReleases(t *testing.T) {
 	require.Equal(t, 1, s.Len())
 	ended, found := s.Close(m1)
 	require.True(t, found)
-	require.Equal(t, Ended{Key: m1, Partitions: parts(0, 1), LastOfGroup: true}, ended)
+	require.Equal(t, Ended{Key: m1, Partitions: parts(0, 1)}, ended)
 	_, found = s.Close(m1)
 	require.False(t, found)
 	_, code = s.Acknowledge(m1, 1)
@@ -123,7 +123,9 @@ func TestCapacity(t *testing.T) {
 	fetch(t, s, errorcode.None, FetchRequest{Key: m2, Connection: 2, Epoch: 0, Partitions: parts(0)})
 	fetch(t, s, errorcode.ShareSessionLimitReached, FetchRequest{Key: m3, Connection: 3, Epoch: 0})
 	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 0})
-	require.Equal(t, []Ended{{Key: m2, Partitions: parts(0)}}, s.Disconnect(2))
+	ended, emptied := s.Disconnect(2)
+	require.Equal(t, []Ended{{Key: m2, Partitions: parts(0)}}, ended)
+	require.Empty(t, emptied)
 	fetch(t, s, errorcode.None, FetchRequest{Key: m3, Connection: 3, Epoch: 0})
 }
 
@@ -134,21 +136,39 @@ func TestDisconnect(t *testing.T) {
 	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 0, Partitions: parts(3)})
 	fetch(t, s, errorcode.None, FetchRequest{Key: other, Connection: 1, Epoch: 0})
 	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 2, Epoch: 0, Partitions: parts(4)})
-	require.Equal(t, []Ended{{Key: other, LastOfGroup: true}}, s.Disconnect(1))
-	require.Empty(t, s.Disconnect(1))
+	ended, emptied := s.Disconnect(1)
+	require.Equal(t, []Ended{{Key: other}}, ended)
+	require.Equal(t, []string{"g2"}, emptied)
+	ended, emptied = s.Disconnect(1)
+	require.Empty(t, ended)
+	require.Empty(t, emptied)
 	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 1})
-	require.Equal(t, []Ended{{Key: m1, Partitions: parts(4), LastOfGroup: true}}, s.Disconnect(2))
+	ended, emptied = s.Disconnect(2)
+	require.Equal(t, []Ended{{Key: m1, Partitions: parts(4)}}, ended)
+	require.Equal(t, []string{m1.Group}, emptied)
 	require.Zero(t, s.Len())
 	require.Empty(t, s.byConnection)
-	require.Empty(t, s.byGroup)
+	require.Empty(t, s.groups)
+	require.Empty(t, s.connections)
 }
 
-// TestClear ends all, the last of each group told.
+// TestClosedSessionKeepsItsGroup until its connection ends: Kafka drops a group's state with the last connection, not with the last session.
+func TestClosedSessionKeepsItsGroup(t *testing.T) {
+	s := New()
+	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 0, Partitions: parts(0)})
+	_, found := s.Close(m1)
+	require.True(t, found)
+	ended, emptied := s.Disconnect(1)
+	require.Empty(t, ended)
+	require.Equal(t, []string{m1.Group}, emptied)
+}
+
+// TestClear ends all, in the order of their keys.
 func TestClear(t *testing.T) {
 	s := New()
 	fetch(t, s, errorcode.None, FetchRequest{Key: m2, Connection: 1, Epoch: 0})
 	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 0, Partitions: parts(0)})
-	require.Equal(t, []Ended{{Key: m1, Partitions: parts(0)}, {Key: m2, LastOfGroup: true}}, s.Clear())
+	require.Equal(t, []Ended{{Key: m1, Partitions: parts(0)}, {Key: m2}}, s.Clear())
 	require.Empty(t, s.Clear())
 }
 
