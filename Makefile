@@ -55,6 +55,10 @@ fuzz: ## fuzz what decodes bytes of strangers, FUZZTIME (10s) each
 bench: ## measure kshare beside kfake for some minutes and write docs/benchmarks.md; ARGS=-quick is a smoke test that writes nothing
 	@cd bench && $(GO) run . $(if $(filter -quick,$(ARGS)),,-out ../docs/benchmarks.md) $(ARGS)
 
+.PHONY: interop
+interop: ## real clients against kshare; needs JDK 17, Maven, Python 3, Node 18 and Rust, and downloads what they use; ARGS=-short for fewer records
+	@KSHARE_INTEROP=1 $(GO) test -count=1 -timeout 40m -run '^TestInterop$$' $(ARGS) ./interop
+
 .PHONY: ci
 ci: ## what CI runs beyond make test: the short form of every target
 	@bash .ci/ci
