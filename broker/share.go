@@ -15,10 +15,13 @@ import (
 type share struct {
 	coordinator *sharecoordinator.Coordinator
 	sessions    map[int32]*sharesession.Sessions // by node id
+
+	settings   map[string]*shareSettings // by group
+	generation uint64                    // of the configurations that settings come from
 }
 
 func newShare(c *Cluster) *share {
-	s := &share{sessions: map[int32]*sharesession.Sessions{}}
+	s := &share{sessions: map[int32]*sharesession.Sessions{}, settings: map[string]*shareSettings{}}
 	s.coordinator = sharecoordinator.New(sharecoordinator.Config{
 		UpdatesPerSnapshot: int(c.brokerInt("share.coordinator.snapshot.update.records.per.snapshot")),
 		Exists: func(id [16]byte, partition int32) bool {

@@ -38,15 +38,40 @@ func (c *Cluster) groupValues(group string) *config.Values {
 	return c.config.Group(c.nodes[0].id, group)
 }
 
-// shareLimits are the group's configurations that share partitions go by. They are read at each call: a change counts at once.
-func (c *Cluster) shareLimits(group string) sharepartition.Limits {
-	v := c.groupValues(group)
-	return sharepartition.Limits{
-		DeliveryCount: int(v.Int("share.delivery.count.limit")),
-		RecordLocks:   int(v.Int("share.partition.max.record.locks")),
-		LockDuration:  v.Duration("share.record.lock.duration.ms"),
-		Renew:         v.Bool("share.renew.acknowledge.enable"),
+// shareSettings is what of a group's configurations share partitions go by.
+type shareSettings struct {
+	limits    sharepartition.Limits
+	committed bool // it sees only what committed transactions have written
+}
+
+// maxShareSettings bounds the groups whose settings are remembered.
+const maxShareSettings = 1000
+
+// shareSettings are looked up anew once a configuration has changed: a change counts at once.
+func (c *Cluster) shareSettings(group string) *shareSettings {
+	if g := c.config.Generation(); g != c.share.generation || len(c.share.settings) > maxShareSettings {
+		c.share.generation = g
+		clear(c.share.settings)
 	}
+	s := c.share.settings[group]
+	if s == nil {
+		v := c.groupValues(group)
+		s = &shareSettings{
+			limits: sharepartition.Limits{
+				DeliveryCount: int(v.Int("share.delivery.count.limit")),
+				RecordLocks:   int(v.Int("share.partition.max.record.locks")),
+				LockDuration:  v.Duration("share.record.lock.duration.ms"),
+				Renew:         v.Bool("share.renew.acknowledge.enable"),
+			},
+			committed: v.String("share.isolation.level") == "read_committed",
+		}
+		c.share.settings[group] = s
+	}
+	return s
+}
+
+func (c *Cluster) shareLimits(group string) sharepartition.Limits {
+	return c.shareSettings(group).limits
 }
 
 // sharePartitionOf returns a group's share partition, reading its state where it is not known.
@@ -245,7 +270,7 @@ func (sp *sharePartition) wake() {
 // readable tells whether a fetch may find something: records to deliver again, or new ones and room for them.
 func (sp *sharePartition) readable() bool {
 	c := sp.partition.cluster
-	return sp.state.CanAcquire(int(c.groupValues(sp.group).Int("share.partition.max.record.locks"))) && sp.state.NextFetchOffset() < sp.end()
+	return sp.state.CanAcquire(c.shareSettings(sp.group).limits.RecordLocks) && sp.state.NextFetchOffset() < sp.end()
 }
 
 // end is the offset below which the group may read.
@@ -258,7 +283,7 @@ func (sp *sharePartition) end() int64 {
 
 // readsCommitted tells whether a group sees only what committed transactions have written.
 func (c *Cluster) readsCommitted(group string) bool {
-	return c.groupValues(group).String("share.isolation.level") == "read_committed"
+	return c.shareSettings(group).committed
 }
 
 // wakeShareFetches tells the share groups that records were appended to the partition.
