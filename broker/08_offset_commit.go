@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/coordinator"
+	"kshare/protocol/errorcode"
 )
 
 // OffsetCommit (8), v2 to v10.
@@ -13,6 +14,22 @@ import (
 
 const offsetCommitKey = 8
 
-func init() {
-	handlers[offsetCommitKey] = toGroup(func(q *kmsg.OffsetCommitRequest) string { return q.Group }, (*coordinator.Groups).OffsetCommit)
+func init() { handlers[offsetCommitKey] = writing(locked((*Cluster).offsetCommit)) }
+
+func (c *Cluster) offsetCommit(r *request, q *kmsg.OffsetCommitRequest) kmsg.Response {
+	if c.coordinates(r.node, q.Group) {
+		return callGroups(c, r, q, (*coordinator.Groups).OffsetCommit)
+	}
+	p := response[*kmsg.OffsetCommitResponse](q)
+	for _, t := range q.Topics {
+		entry := kmsg.NewOffsetCommitResponseTopic()
+		entry.Topic, entry.TopicID = t.Topic, t.TopicID
+		for _, asked := range t.Partitions {
+			e := kmsg.NewOffsetCommitResponseTopicPartition()
+			e.Partition, e.ErrorCode = asked.Partition, errorcode.NotCoordinator
+			entry.Partitions = append(entry.Partitions, e)
+		}
+		p.Topics = append(p.Topics, entry)
+	}
+	return p
 }

@@ -1,0 +1,251 @@
+package broker_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare"
+	"kshare/clock"
+	"kshare/protocol/errorcode"
+)
+
+var timings = map[string]kshare.Timing{"fast": kshare.TimingFast, "kafka": kshare.TimingKafka}
+
+// inBothTimings runs a test once in each timing profile.
+func inBothTimings(t *testing.T, f func(t *testing.T, c *kshare.Cluster, timing kshare.Timing), opts ...kshare.Option) {
+	for name, timing := range timings {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, c *kshare.Cluster) { f(t, c, timing) }, append(opts, kshare.WithTiming(timing), kshare.WithTopic("t", 1))...)
+		})
+	}
+}
+
+func TestLockExpiresAtItsDeadline(t *testing.T) {
+	for name, timing := range timings {
+		t.Run(name, func(t *testing.T) {
+			now := clock.NewVirtual(time.Unix(1_800_000_000, 0))
+			inBubble(t, func(t *testing.T, c *kshare.Cluster) {
+				m1 := startGroup(t, c, "g", "t")
+				produce(t, m1.client, "t", 0, 10)
+				require.Equal(t, []delivered{{0, 9, 1}}, acquired(t, m1.fetch(time.Hour)))
+				waiting := m1.another(c, "m2").fetching(time.Hour)
+				now.Advance(30*time.Second - time.Millisecond)
+				synctest.Wait()
+				require.Empty(t, waiting)
+				require.Zero(t, m1.acknowledge(0, 0, accept).ErrorCode, "the lock still holds")
+				now.Advance(time.Millisecond)
+				want := []delivered{{1, 9, 2}}
+				if timing == kshare.TimingKafka {
+					want = []delivered{{1, 1, 2}} // the records of a split batch expire one by one, and the first wakes who waits
+				}
+				require.Equal(t, want, acquired(t, (<-waiting).answer))
+				assert.Equal(t, errorcode.InvalidRecordState, m1.acknowledge(1, 1, accept).ErrorCode)
+			}, kshare.WithClock(now), kshare.WithTiming(timing), kshare.WithTopic("t", 1))
+		})
+	}
+}
+
+func TestMembersShareRecords(t *testing.T) {
+	inBothTimings(t, func(t *testing.T, c *kshare.Cluster, _ kshare.Timing) {
+		m1 := startGroup(t, c, "g", "t")
+		m2 := m1.another(c, "m2")
+		produce(t, m1.client, "t", 0, 3)
+		require.Equal(t, []delivered{{0, 2, 1}}, acquired(t, m1.fetch(time.Second)))
+		produce(t, m1.client, "t", 0, 2)
+		require.Equal(t, []delivered{{3, 4, 1}}, acquired(t, m2.fetch(time.Second)))
+		assert.Equal(t, errorcode.InvalidRecordState, m2.acknowledge(0, 0, accept).ErrorCode, "it is the other's")
+		assert.Zero(t, m1.acknowledge(0, 0, accept).ErrorCode)
+		assert.Zero(t, m1.acknowledge(1, 1, release).ErrorCode)
+		assert.Zero(t, m1.acknowledge(2, 2, reject).ErrorCode)
+		assert.Zero(t, m2.acknowledge(3, 4, accept).ErrorCode)
+		require.Equal(t, []delivered{{1, 1, 2}}, acquired(t, m2.fetch(time.Second)))
+		assert.Zero(t, m2.acknowledge(1, 1, accept).ErrorCode)
+		assert.Empty(t, acquired(t, m1.fetch(time.Second)))
+	})
+}
+
+// What makes records available again wakes who waits for them at once with timing=fast. Apache Kafka lets it wait on.
+func TestWhatWakesAWaitingFetch(t *testing.T) {
+	const wait, pause = 5 * time.Second, 500 * time.Millisecond
+	for name, make := range map[string]struct {
+		available func(m1 *shareMember)
+		want      []delivered
+		wakes     bool // in both timings
+	}{
+		"release":       {func(m *shareMember) { m.acknowledge(0, 9, release) }, []delivered{{0, 9, 2}}, false},
+		"session close": {func(m *shareMember) { m.closeSession() }, []delivered{{0, 9, 2}}, false},
+		"connection":    {func(m *shareMember) { m.client.Close() }, []delivered{{0, 9, 2}}, false},
+		"append":        {func(m *shareMember) { produce(m.t, m.client, "t", 0, 2) }, []delivered{{10, 11, 1}}, true},
+		"piggyback": {func(m *shareMember) {
+			q := m.fetchRequest(0)
+			batch := kmsg.NewShareFetchRequestTopicPartitionAcknowledgementBatch()
+			batch.FirstOffset, batch.LastOffset, batch.AcknowledgeTypes = 0, 9, []int8{release}
+			partition := kmsg.NewShareFetchRequestTopicPartition()
+			partition.AcknowledgementBatches = append(partition.AcknowledgementBatches, batch)
+			q.Topics = []kmsg.ShareFetchRequestTopic{{TopicID: m.topic, Partitions: []kmsg.ShareFetchRequestTopicPartition{partition}}}
+			q.MaxRecords = 0
+			require.Zero(m.t, ask[*kmsg.ShareFetchResponse](m.t, m.client, m.node, q).ErrorCode)
+		}, []delivered{{0, 9, 2}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBothTimings(t, func(t *testing.T, c *kshare.Cluster, timing kshare.Timing) {
+				m1 := startGroup(t, c, "g", "t")
+				m2 := m1.another(c, "m2")
+				produce(t, m1.client, "t", 0, 10)
+				require.Equal(t, []delivered{{0, 9, 1}}, acquired(t, m1.fetch(time.Second)))
+				waiting := m2.fetching(wait)
+				time.Sleep(pause)
+				make.available(m1)
+				answer := <-waiting
+				require.Equal(t, make.want, acquired(t, answer.answer))
+				if timing == kshare.TimingFast || make.wakes {
+					assert.Equal(t, pause, answer.took)
+				} else {
+					assert.Equal(t, wait, answer.took)
+				}
+			})
+		})
+	}
+}
+
+// A fetch that releases records gets them at once with timing=fast, and as MaxWaitMs ends with timing=kafka.
+func TestFetchThatReleases(t *testing.T) {
+	inBothTimings(t, func(t *testing.T, c *kshare.Cluster, timing kshare.Timing) {
+		m := startGroup(t, c, "g", "t")
+		produce(t, m.client, "t", 0, 10)
+		require.Equal(t, []delivered{{0, 9, 1}}, acquired(t, m.fetch(time.Second)))
+		q := m.fetchRequest(time.Second)
+		batch := kmsg.NewShareFetchRequestTopicPartitionAcknowledgementBatch()
+		batch.FirstOffset, batch.LastOffset, batch.AcknowledgeTypes = 4, 5, []int8{release}
+		partition := kmsg.NewShareFetchRequestTopicPartition()
+		partition.AcknowledgementBatches = append(partition.AcknowledgementBatches, batch)
+		q.Topics = []kmsg.ShareFetchRequestTopic{{TopicID: m.topic, Partitions: []kmsg.ShareFetchRequestTopicPartition{partition}}}
+		began := time.Now()
+		p := ask[*kmsg.ShareFetchResponse](t, m.client, m.node, q)
+		require.Equal(t, []delivered{{4, 5, 2}}, acquired(t, p))
+		require.Zero(t, p.Topics[0].Partitions[0].AcknowledgeErrorCode)
+		if timing == kshare.TimingFast {
+			assert.Zero(t, time.Since(began))
+		} else {
+			assert.Equal(t, time.Second, time.Since(began))
+		}
+	})
+}
+
+func TestConnectionLossReleases(t *testing.T) {
+	inBothTimings(t, func(t *testing.T, c *kshare.Cluster, _ kshare.Timing) {
+		m1 := startGroup(t, c, "g", "t")
+		m2 := m1.another(c, "m2")
+		produce(t, m1.client, "t", 0, 10)
+		require.Equal(t, []delivered{{0, 9, 1}}, acquired(t, m1.fetch(time.Second)))
+		require.Zero(t, m1.acknowledge(0, 3, accept).ErrorCode)
+		m1.client.Close()
+		synctest.Wait()
+		require.Equal(t, []delivered{{4, 9, 2}}, acquired(t, m2.fetch(time.Second)))
+		m1.client = newClient(t, c)
+		assert.Equal(t, errorcode.ShareSessionNotFound, m1.fetch(0).ErrorCode)
+	})
+}
+
+// A session that finds no room is refused, but only as MaxWaitMs ends. A closed connection makes room.
+func TestSessionLimit(t *testing.T) {
+	inBothTimings(t, func(t *testing.T, c *kshare.Cluster, _ kshare.Timing) {
+		m1 := startGroup(t, c, "g", "t")
+		m2 := m1.another(c, "m2")
+		produce(t, m1.client, "t", 0, 1)
+		require.Equal(t, []delivered{{0, 0, 1}}, acquired(t, m1.fetch(time.Second)))
+		refused := <-m2.fetching(3 * time.Second)
+		assert.Equal(t, errorcode.ShareSessionLimitReached, refused.answer.ErrorCode)
+		assert.Zero(t, refused.answer.AcquisitionLockTimeoutMillis)
+		assert.Equal(t, 3*time.Second, refused.took)
+		m1.client.Close()
+		synctest.Wait()
+		m2.epoch = 0
+		require.Equal(t, []delivered{{0, 0, 2}}, acquired(t, m2.fetch(time.Second)))
+	}, kshare.WithConfig("group.share.max.share.sessions", "1"), kshare.WithConfig("group.share.max.size", "1"))
+}
+
+func TestTopicDeletedUnderASession(t *testing.T) {
+	inBothTimings(t, func(t *testing.T, c *kshare.Cluster, _ kshare.Timing) {
+		m := startGroup(t, c, "g", "t")
+		produce(t, m.client, "t", 0, 10)
+		require.Equal(t, []delivered{{0, 9, 1}}, acquired(t, m.fetch(time.Second)))
+		waiting := m.another(c, "m2").fetching(time.Minute)
+		synctest.Wait()
+		q := kmsg.NewPtrDeleteTopicsRequest()
+		topic := kmsg.NewDeleteTopicsRequestTopic()
+		topic.Topic = kmsg.StringPtr("t")
+		q.Topics = append(q.Topics, topic)
+		q.TimeoutMillis = 1000
+		require.Zero(t, send[*kmsg.DeleteTopicsResponse](t, m.client, q).Topics[0].ErrorCode)
+		synctest.Wait()
+		woken := <-waiting
+		assert.Zero(t, woken.took)
+		require.Len(t, woken.answer.Topics, 1)
+		assert.Equal(t, errorcode.UnknownTopicID, woken.answer.Topics[0].Partitions[0].ErrorCode, "the request names the topic")
+		p := m.fetch(time.Minute)
+		require.Len(t, p.Topics, 1)
+		assert.Equal(t, errorcode.UnknownTopicOrPartition, p.Topics[0].Partitions[0].ErrorCode, "the topic was deleted under the session")
+		assert.Equal(t, errorcode.UnknownTopicID, m.acknowledge(0, 0, accept).ErrorCode)
+	})
+}
+
+// Whoever reads a share partition's state with a higher leader epoch fences the leader that has it.
+func TestForeignReadFencesTheLeader(t *testing.T) {
+	inBothTimings(t, func(t *testing.T, c *kshare.Cluster, timing kshare.Timing) {
+		m := startGroup(t, c, "g", "t")
+		produce(t, m.client, "t", 0, 10)
+		require.Equal(t, []delivered{{0, 9, 1}}, acquired(t, m.fetch(time.Second)))
+		q := kmsg.NewPtrReadShareGroupStateRequest()
+		q.GroupID = m.group
+		q.Topics = []kmsg.ReadShareGroupStateRequestTopic{{TopicID: m.topic, Partitions: []kmsg.ReadShareGroupStateRequestTopicPartition{{LeaderEpoch: 99}}}}
+		require.Zero(t, ask[*kmsg.ReadShareGroupStateResponse](t, m.client, m.node, q).Topics[0].Partitions[0].ErrorCode)
+
+		fenced := m.acknowledge(0, 0, accept)
+		assert.Equal(t, errorcode.NotLeaderOrFollower, fenced.ErrorCode)
+		assert.Equal(t, "Error in write state RPC. The leader epoch in the request is older than the epoch on the broker.", *fenced.ErrorMessage)
+		assert.Equal(t, m.node, fenced.CurrentLeader.LeaderID)
+		began := time.Now()
+		p := m.fetch(time.Second)
+		assert.Equal(t, errorcode.NotLeaderOrFollower, p.Topics[0].Partitions[0].ErrorCode)
+		assert.Len(t, p.NodeEndpoints, 1)
+		if timing == kshare.TimingFast {
+			assert.Zero(t, time.Since(began))
+		} else {
+			assert.Equal(t, time.Second, time.Since(began))
+		}
+		time.Sleep(time.Minute) // the locks of the forgotten state would have ended
+		assert.Equal(t, errorcode.NotLeaderOrFollower, m.fetch(0).Topics[0].Partitions[0].ErrorCode)
+	})
+}
+
+// What was acknowledged and how often records were delivered is known after a restart, who held what is not.
+func TestShareStateAfterRestart(t *testing.T) {
+	dir := t.TempDir()
+	for n, step := range []func(t *testing.T, m *shareMember){
+		func(t *testing.T, m *shareMember) {
+			produce(t, m.client, "t", 0, 10)
+			require.Equal(t, []delivered{{0, 9, 1}}, acquired(t, m.fetch(time.Second)))
+			require.Zero(t, m.acknowledge(0, 1, accept).ErrorCode)
+			require.Zero(t, m.acknowledge(4, 5, release).ErrorCode)
+			require.Zero(t, m.acknowledge(7, 7, reject).ErrorCode)
+		},
+		func(t *testing.T, m *shareMember) {
+			require.Equal(t, []delivered{{2, 3, 1}, {4, 5, 2}, {6, 6, 1}, {8, 9, 1}}, acquired(t, m.fetch(time.Second)))
+			require.Zero(t, m.acknowledge(2, 6, accept).ErrorCode)
+			require.Zero(t, m.acknowledge(8, 9, accept).ErrorCode)
+		},
+	} {
+		c, err := kshare.Start(kshare.WithInMemoryNetwork(), kshare.WithDirectory(dir), kshare.WithTopic("t", 1))
+		require.NoError(t, err)
+		m := startGroup(t, c, "g", "t")
+		step(t, m)
+		m.client.CloseAllowingRebalance()
+		require.NoError(t, c.Close(), "start %d", n)
+	}
+}
