@@ -27,6 +27,9 @@ type Divergences struct {
 	Entries []*Divergence
 }
 
+// Table reads divergences.txt.
+func Table() (*Divergences, error) { return ParseDivergences(divergencesText) }
+
 // ParseDivergences reads the table: lines of fields with " | " between them.
 //
 //	class | NAME | reason

@@ -243,10 +243,10 @@ func (p *player) nextStep() *Step {
 	return p.session.Steps[len(p.report.Steps)]
 }
 
-// overdue tells whether the time of the next step has come.
+// overdue tells whether the time of the next step has come, and patience is at its end.
 func (p *player) overdue() bool {
 	next := p.nextStep()
-	return next == nil || time.Since(p.began.Add(p.shift)) > next.Start()+clockError
+	return next == nil || time.Since(p.began.Add(p.shift)) > next.Start()+clockError+p.script.Patience
 }
 
 // ask sends an unrecorded request.

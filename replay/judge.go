@@ -25,7 +25,7 @@ func (p *player) compareStep(r *Played) {
 	case len(st.Answers) == 1:
 		c.frames(st.Key, st.Version, st.Answers[0], r.Answers[0])
 	}
-	if len(c.diffs) == 0 || st.Outcome == r.Outcome {
+	if p.script.Patience == 0 && (len(c.diffs) == 0 || st.Outcome == r.Outcome) {
 		c.waits(r)
 	}
 	r.Diffs = c.diffs

@@ -12,7 +12,7 @@ import (
 func TestJudge(t *testing.T) {
 	s, err := Load(vectors, "connection")
 	require.NoError(t, err)
-	p := &player{session: s, compare: newComparer(s, noon)}
+	p := &player{session: s, script: &Script{}, compare: newComparer(s, noon)}
 	asRecorded := func(st *Step) *Played {
 		least, _ := st.waitBounds()
 		return &Played{Step: st, Outcome: st.Outcome, Answers: st.Answers, Took: least}

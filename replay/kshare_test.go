@@ -57,7 +57,7 @@ func playInProcess(t *testing.T, s *Session, script *Script) (report *Report) {
 // TestReplay plays the recorded sessions against kshare: every step of those of the gate agrees or stands in
 // divergences.txt. KSHARE_REPLAY=all plays the others too, for their figures.
 func TestReplay(t *testing.T) {
-	table, err := ParseDivergences(divergencesText)
+	table, err := Table()
 	require.NoError(t, err)
 	fmt.Println("steps that agree / have a reason / all")
 	var gate Tally

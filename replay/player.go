@@ -24,8 +24,11 @@ type Played struct {
 	Outcome Outcome
 	Answers [][]byte
 	Took    time.Duration
-	Request []byte // as sent: our ids in place of the recorded ones
-	Diffs   []Diff // none: the step agrees
+	End     time.Duration // since the time from which the session's times count
+	Repeats int           // how often the request was sent, of which the last counts
+	Span    time.Duration // from the first of them to the last
+	Request []byte        // as sent: our ids in place of the recorded ones
+	Diffs   []Diff        // none: the step agrees
 }
 
 // Report is what became of a session.
@@ -225,10 +228,11 @@ func (p *player) receive(st *Step) *Played {
 		c.Close()
 		c.broken = true
 	}
-	return &Played{Step: st, Outcome: r.outcome, Answers: r.answers, Took: r.at.Sub(s.at), Request: s.request}
+	return &Played{Step: st, Outcome: r.outcome, Answers: r.answers, Took: r.at.Sub(s.at), End: r.at.Sub(p.began), Repeats: 1, Request: s.request}
 }
 
-// repeat sends a request as often as the recorder did, at most until the answer is the recorded one.
+// repeat sends a request as often as the recorder did, at most until the answer is the recorded one; a patient
+// player sends it more often.
 func (p *player) repeat(st *Step) error {
 	every := st.RepeatSpan / time.Duration(st.Repeats-1)
 	start := time.Now()
@@ -237,9 +241,10 @@ func (p *player) repeat(st *Step) error {
 			return err
 		}
 		r := p.receive(st)
+		r.Repeats, r.Span = i, time.Since(start)-r.Took
 		learned := p.compare.ids.clone()
 		p.compareStep(r)
-		if len(r.Diffs) == 0 || i == st.Repeats {
+		if len(r.Diffs) == 0 || i >= st.Repeats && time.Since(start) >= st.RepeatSpan+p.script.Patience {
 			p.report.Steps = append(p.report.Steps, r)
 			p.follow(st.End)
 			return nil

@@ -15,6 +15,9 @@ type Script struct {
 	// it is noon of the recording's day.
 	Began  time.Time
 	events []event
+	// Patience, if it is not 0, says that the broker runs in real time, on a machine that is busy with other things:
+	// waits are not compared, and polling may take so much longer than the recorder's.
+	Patience time.Duration
 	// Gate says that every step must agree or have its reason.
 	Gate bool
 }
