@@ -65,6 +65,16 @@ func TestClientsOfThreeNodes(t *testing.T) {
 				assert.Len(t, drain(t, newClient(t, c, opts...), partitions*each), partitions, "%s %d", kind, i)
 			}
 		}
+		listed := send[*kmsg.ListGroupsResponse](t, producer, kmsg.NewPtrListGroupsRequest())
+		types := map[string]string{}
+		for _, g := range listed.Groups {
+			types[g.Group] = g.GroupType
+		}
+		for i := range groups {
+			for _, kind := range []string{"classic", "consumer", "share"} {
+				assert.Equal(t, kind, types[fmt.Sprint(kind, i)])
+			}
+		}
 	})
 }
 

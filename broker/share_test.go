@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare"
@@ -248,4 +249,33 @@ func TestShareStateAfterRestart(t *testing.T) {
 		m.client.CloseAllowingRebalance()
 		require.NoError(t, c.Close(), "start %d", n)
 	}
+}
+
+// Offsets that are altered or deleted once a group's consumers have gone count for those that come.
+func TestResetBetweenConsumers(t *testing.T) {
+	inBothTimings(t, func(t *testing.T, c *kshare.Cluster, _ kshare.Timing) {
+		admin := newClient(t, c)
+		makeCoordinators(t, admin)
+		setGroupConfig(t, admin, "g", "share.auto.offset.reset", "earliest")
+		produce(t, admin, "t", 0, 5)
+		read := func(n int) {
+			t.Helper()
+			require.Equal(t, map[int32]int{0: n}, drain(t, newClient(t, c, kgo.ConsumeTopics("t"), kgo.ShareGroup("g")), n))
+		}
+		read(5)
+		alter := kmsg.NewPtrAlterShareGroupOffsetsRequest()
+		alter.GroupID = "g"
+		alter.Topics = []kmsg.AlterShareGroupOffsetsRequestTopic{{Topic: "t", Partitions: []kmsg.AlterShareGroupOffsetsRequestTopicPartition{{StartOffset: 2}}}}
+		altered := send[*kmsg.AlterShareGroupOffsetsResponse](t, admin, alter)
+		require.Zero(t, altered.ErrorCode)
+		require.Zero(t, altered.Topics[0].Partitions[0].ErrorCode)
+		read(3)
+		reset := kmsg.NewPtrDeleteShareGroupOffsetsRequest()
+		reset.GroupID = "g"
+		reset.Topics = []kmsg.DeleteShareGroupOffsetsRequestTopic{{Topic: "t"}}
+		deleted := send[*kmsg.DeleteShareGroupOffsetsResponse](t, admin, reset)
+		require.Zero(t, deleted.ErrorCode)
+		require.Zero(t, deleted.Topics[0].ErrorCode)
+		read(5)
+	})
 }
