@@ -65,7 +65,7 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 	if code != errorcode.None {
 		return &shareFetchAnswer{errorCode: code}
 	}
-	f := &shareFetch{caller: caller, session: session, q: q, mode: mode, acks: map[sharesession.Partition]*shareAckResult{}}
+	f := &shareFetch{caller: caller, session: session, q: q, mode: mode}
 	failed := f.acknowledge()
 	if failed != nil || session.Final || q.IsRenewAck || c.timing == TimingFast {
 		f.settle()
@@ -144,6 +144,9 @@ func (f *shareFetch) acknowledge() *shareAckResult {
 			if f.acks[at] == nil {
 				f.ackOrder = append(f.ackOrder, at)
 			}
+			if f.acks == nil {
+				f.acks = map[sharesession.Partition]*shareAckResult{}
+			}
 			f.acks[at] = result
 			f.unsettled = append(f.unsettled, result)
 		}
@@ -169,32 +172,43 @@ type shareAcquisition struct {
 	moved      bool // a partition's log was found to begin later, which ends the wait
 }
 
-// shareResults are the results of a fetch by partition.
-type shareResults map[sharesession.Partition]shareFetchResult
+// shareResults are the results of a fetch in the order of the session's partitions.
+type shareResults []shareResult
+
+type shareResult struct {
+	shareFetchResult
+	known bool // otherwise there is nothing to say of the partition
+}
+
+// shareReady is a share partition that can be read, and the place of its result.
+type shareReady struct {
+	*sharePartition
+	at int
+}
 
 // attempt acquires what there is. It returns nil where the fetch has to wait, which it does not where last is set or it may not.
 func (f *shareFetch) attempt(last bool) shareResults {
 	last = last || f.q.MaxWaitMillis <= 0 || len(f.session.Partitions) == 0
-	results := shareResults{}
+	results := make(shareResults, len(f.session.Partitions))
 	if f.q.MaxRecords <= 0 || f.q.MaxBytes == 0 {
-		for _, at := range f.session.Partitions {
+		for i, at := range f.session.Partitions {
 			if _, code := f.find(at); code == errorcode.None {
-				results[at] = shareFetchResult{index: at.Partition}
+				results[i] = shareResult{shareFetchResult{index: at.Partition}, true}
 			}
 		}
 		return results
 	}
-	var ready []*sharePartition
+	var ready []shareReady
 	failed := false
-	for _, at := range f.session.Partitions {
+	for i, at := range f.session.Partitions {
 		loaded := f.load(at)
 		if loaded.unready {
 			continue
 		}
-		results[at] = loaded.result
+		results[i] = shareResult{loaded.result, true}
 		failed = failed || loaded.result.errorCode != errorcode.None && !loaded.late
 		if loaded.sp != nil && loaded.sp.readable() {
-			ready = append(ready, loaded.sp)
+			ready = append(ready, shareReady{loaded.sp, i})
 		}
 	}
 	if len(ready) > 0 && (last || failed || f.enoughBytes(ready)) {
@@ -203,8 +217,8 @@ func (f *shareFetch) attempt(last bool) shareResults {
 	if last || failed {
 		return results
 	}
-	for _, r := range results {
-		if len(r.acquired) > 0 {
+	for i := range results {
+		if len(results[i].acquired) > 0 {
 			return results
 		}
 	}
@@ -293,7 +307,7 @@ func (f *shareFetch) named(at sharesession.Partition) bool {
 }
 
 // enoughBytes tells whether the partitions together have MinBytes to read.
-func (f *shareFetch) enoughBytes(ready []*sharePartition) bool {
+func (f *shareFetch) enoughBytes(ready []shareReady) bool {
 	if f.q.MinBytes <= 1 {
 		return true
 	}
@@ -315,7 +329,7 @@ func (f *shareFetch) enoughBytes(ready []*sharePartition) bool {
 
 // acquire acquires records in each of the partitions, as far as the limits go. It reports whether one of them has something to tell at once
 // even if there are no records.
-func (f *shareFetch) acquire(ready []*sharePartition, results shareResults) (failed bool) {
+func (f *shareFetch) acquire(ready []shareReady, results shareResults) (failed bool) {
 	c := f.caller.request.cluster
 	left := &shareAcquisition{
 		member:     f.caller.member,
@@ -328,8 +342,7 @@ func (f *shareFetch) acquire(ready []*sharePartition, results shareResults) (fai
 		if left.maxRecords <= 0 {
 			return failed
 		}
-		at := sharesession.Partition{TopicID: sp.partition.topic.id, Partition: sp.partition.index}
-		result := results[at]
+		result := &results[sp.at]
 		acquired, records, err := sp.acquire(left)
 		if err != nil {
 			c.log.Error("a share partition could not be read", "group", sp.group, "partition", sp.partition, "error", err)
@@ -340,7 +353,6 @@ func (f *shareFetch) acquire(ready []*sharePartition, results shareResults) (fai
 		for _, s := range records {
 			result.size += len(s)
 		}
-		results[at] = result
 	}
 	return failed
 }
@@ -351,10 +363,10 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 		return &shareFetchAnswer{errorCode: errorcode.InvalidShareSessionEpoch}
 	}
 	a := &shareFetchAnswer{lockTimeoutMs: f.caller.lockTimeoutMs()}
-	topics := map[[16]byte]int{}
 	add := func(at sharesession.Partition, result shareFetchResult) {
 		ack := f.acks[at]
 		if ack != nil {
+			ack.answered = true
 			result.ackCode, result.ackMessage = ack.code, ack.message
 			if ack.leader != nil {
 				result.leader = ack.leader
@@ -363,27 +375,22 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 		if !f.session.Listed(at, len(result.acquired) > 0, result.errorCode, ack != nil) {
 			return
 		}
-		i, ok := topics[at.TopicID]
-		if !ok {
-			i = len(a.topics)
-			topics[at.TopicID] = i
-			a.topics = append(a.topics, shareFetchTopic{id: at.TopicID})
-		}
-		a.topics[i].partitions = append(a.topics[i].partitions, result)
+		t := a.topic(at.TopicID)
+		t.partitions = append(t.partitions, result)
 		a.size += result.size
 		if result.leader != nil {
 			a.nodes = append(a.nodes, f.caller.request.cluster.node(result.leader.leader))
 		}
 	}
-	for _, known := range []bool{true, false} { // topics that do not exist come last
-		for _, at := range f.session.Partitions {
-			if result, ok := results[at]; ok && known == (result.errorCode != errorcode.UnknownTopicID) {
-				add(at, result)
+	for _, exists := range []bool{true, false} { // topics that do not exist come last
+		for i := range results {
+			if r := &results[i]; r.known && exists == (r.errorCode != errorcode.UnknownTopicID) {
+				add(f.session.Partitions[i], r.shareFetchResult)
 			}
 		}
 	}
 	for _, at := range f.ackOrder {
-		if _, ok := results[at]; !ok {
+		if !f.acks[at].answered {
 			add(at, shareFetchResult{index: at.Partition})
 		}
 	}

@@ -12,6 +12,27 @@ type shareFetchAnswer struct {
 	topics        []shareFetchTopic
 	nodes         []*node
 	size          int // record bytes of all partitions
+
+	places map[[16]byte]int // of topics in topics, where there is more than one
+}
+
+// topic is the entry of a topic, which is added where there is none.
+func (a *shareFetchAnswer) topic(id [16]byte) *shareFetchTopic {
+	n := len(a.topics)
+	if n > 0 && a.topics[n-1].id == id {
+		return &a.topics[n-1]
+	}
+	if at, ok := a.places[id]; ok {
+		return &a.topics[at]
+	}
+	if n == 1 {
+		a.places = map[[16]byte]int{a.topics[0].id: 0}
+	}
+	if n > 0 {
+		a.places[id] = n
+	}
+	a.topics = append(a.topics, shareFetchTopic{id: id})
+	return &a.topics[n]
 }
 
 type shareFetchTopic struct {

@@ -17,6 +17,8 @@ const (
 	firstReadBuffer = 4 << 10
 	// keptBuffer bounds the buffers that a connection keeps from one request to the next.
 	keptBuffer = 64 << 10
+	// keptParts bounds the list of buffers that a connection keeps for vectored writes.
+	keptParts = 1 << 10
 	// trustedFrame is the largest frame whose memory is taken as soon as its length is known. A longer one gets
 	// memory as its bytes arrive, so that a length alone costs nothing.
 	trustedFrame = 1 << 20
@@ -29,7 +31,8 @@ type connection struct {
 	node   *node
 	net    net.Conn
 	reader frameReader
-	out    []byte // the answer being built; kept between requests
+	out    []byte // the answer being built; kept between requests, as the next one
+	parts  [][]byte
 
 	closeOnce sync.Once
 	gone      chan struct{} // closed with the connection
@@ -109,10 +112,7 @@ func (c *connection) write(r *request, a answer) error {
 	if s, ok := a.(splicedAnswer); ok {
 		err = c.writeSpliced(b, s)
 	} else {
-		b = a.AppendTo(b)
-		binary.BigEndian.PutUint32(b, uint32(len(b)-4))
-		_, err = c.net.Write(b)
-		c.keep(b)
+		err = c.writeWhole(a.AppendTo(b))
 	}
 	if err != nil {
 		return fmt.Errorf("answering %s v%d: %w", r.api.Name, r.header.Version, err)
@@ -120,15 +120,26 @@ func (c *connection) write(r *request, a answer) error {
 	return nil
 }
 
+// writeWhole sends an answer that is all in one buffer.
+func (c *connection) writeWhole(b []byte) error {
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	_, err := c.net.Write(b)
+	c.keep(b)
+	return err
+}
+
 // writeSpliced sends an answer whose record bytes stay where they are in the log.
 func (c *connection) writeSpliced(b []byte, a splicedAnswer) error {
 	b, splices := a.AppendSpliced(b)
+	if len(splices) == 0 {
+		return c.writeWhole(b)
+	}
 	total := len(b)
 	for _, s := range splices {
 		total += len(s.Bytes)
 	}
 	binary.BigEndian.PutUint32(b, uint32(total-4))
-	parts := make(net.Buffers, 0, 2*len(splices)+1)
+	parts := net.Buffers(c.parts[:0])
 	from := 0
 	for _, s := range splices {
 		if s.At > from {
@@ -140,7 +151,12 @@ func (c *connection) writeSpliced(b []byte, a splicedAnswer) error {
 	if from < len(b) {
 		parts = append(parts, b[from:])
 	}
-	_, err := parts.WriteTo(c.net)
+	c.parts = parts
+	_, err := parts.WriteTo(c.net) // which takes parts apart
+	clear(c.parts)
+	if cap(c.parts) > keptParts {
+		c.parts = nil
+	}
 	c.keep(b)
 	return err
 }

@@ -27,10 +27,15 @@ func newShareCaller(r *request, group, member *string) (*shareCaller, int16) {
 	switch {
 	case !r.cluster.shareEnabled():
 		return nil, errorcode.UnsupportedVersion
-	case group == nil, member == nil, *member == "", len(utf16.Encode([]rune(*member))) > maxShareMemberID:
+	case group == nil, member == nil, *member == "", tooLongForMember(*member):
 		return nil, errorcode.InvalidRequest
 	}
 	return &shareCaller{r, *group, *member}, errorcode.None
+}
+
+// tooLongForMember counts UTF-16 units, of which there are at most as many as bytes.
+func tooLongForMember(id string) bool {
+	return len(id) > maxShareMemberID && len(utf16.Encode([]rune(id))) > maxShareMemberID
 }
 
 // sessions are the share sessions of the node that the request came to.
@@ -50,6 +55,8 @@ type shareAckResult struct {
 	leader  *partition // set where a change of leader explains the code
 	// whole means that the answer as a whole fails with the code.
 	whole bool
+	// answered tells that the answer has an entry with it.
+	answered bool
 
 	change shareChange // what is to be settled
 }
