@@ -16,12 +16,13 @@ type share struct {
 	coordinator *sharecoordinator.Coordinator
 	sessions    map[int32]*sharesession.Sessions // by node id
 
+	builder    *protocol.BatchBuilder    // of batches for __share_group_state
 	settings   map[string]*shareSettings // by group
 	generation uint64                    // of the configurations that settings come from
 }
 
 func newShare(c *Cluster) *share {
-	s := &share{sessions: map[int32]*sharesession.Sessions{}, settings: map[string]*shareSettings{}}
+	s := &share{sessions: map[int32]*sharesession.Sessions{}, builder: protocol.NewBatchBuilder(), settings: map[string]*shareSettings{}}
 	s.coordinator = sharecoordinator.New(sharecoordinator.Config{
 		UpdatesPerSnapshot: int(c.brokerInt("share.coordinator.snapshot.update.records.per.snapshot")),
 		Exists: func(id [16]byte, partition int32) bool {
@@ -71,16 +72,31 @@ func (c *Cluster) applyShareRecords(records ...sharecoordinator.Record) error {
 		if err != nil {
 			return err
 		}
-		b := protocol.NewBatchBuilder()
-		key, value := r.Encode()
-		if err := b.Append(c.now(), key, value); err != nil {
-			return fmt.Errorf("state of share partition %s: %w", r.Key, err)
-		}
-		if err := t.partition(sharecoordinator.PartitionFor(r.Key, int32(len(t.partitions)))).appendBuilt(b); err != nil {
+		if err := c.appendShareRecord(t.partition(sharecoordinator.PartitionFor(r.Key, int32(len(t.partitions)))), r); err != nil {
 			return err
 		}
-		c.share.coordinator.Apply(r)
 	}
+	return nil
+}
+
+// recordRoom is what a record takes in a batch beside its key and value, at most, and the batch's header.
+const recordRoom = protocol.BatchHeaderSize + 64
+
+// appendShareRecord appends a record to a partition of __share_group_state and lets it take effect.
+func (c *Cluster) appendShareRecord(p *partition, r *sharecoordinator.Record) error {
+	key, value := r.Encode()
+	b := c.share.builder
+	err := b.Reset(make([]byte, 0, recordRoom+len(key)+len(value)))
+	if err == nil {
+		err = b.Append(c.now(), key, value)
+	}
+	if err != nil {
+		return fmt.Errorf("state of share partition %s: %w", r.Key, err)
+	}
+	if err := p.appendBuilt(b); err != nil {
+		return err
+	}
+	c.share.coordinator.Apply(r)
 	return nil
 }
 

@@ -25,6 +25,9 @@ type sharePartition struct {
 	stateEpoch int32
 	waiters    waiters[*shareWaiter]
 
+	// Where its state is kept: the partition of __share_group_state, when that has so many partitions.
+	statePartition, statePartitions int32
+
 	timer    clock.Timer // set to the next lock's end, nil where there is none
 	armedFor time.Time
 }
@@ -192,11 +195,24 @@ func (c *Cluster) writeShareState(sp *sharePartition, w sharepartition.Write) *r
 	if no != nil {
 		return refused(fetchErrorOf(no.ErrorCode), "Error in write state RPC. %s", no.Message)
 	}
-	if err := c.applyShareRecords(record); err != nil {
+	if err := sp.applyRecord(&record); err != nil {
 		c.log.Error("the state of a share partition could not be stored", "group", sp.group, "partition", sp.partition, "error", err)
 		return refused(errorcode.UnknownServerError, "Error in write state RPC. %v", err)
 	}
 	return nil
+}
+
+// applyRecord stores a record of the share partition's state.
+func (sp *sharePartition) applyRecord(r *sharecoordinator.Record) error {
+	c := sp.partition.cluster
+	t, err := c.internalTopic(shareStateTopic)
+	if err != nil {
+		return err
+	}
+	if n := int32(len(t.partitions)); sp.statePartitions != n {
+		sp.statePartitions, sp.statePartition = n, sharecoordinator.PartitionFor(r.Key, n)
+	}
+	return c.appendShareRecord(t.partition(sp.statePartition), r)
 }
 
 // forget drops the share partition from the leader's memory. Who waits for it is answered at once.

@@ -46,7 +46,11 @@ func insert(batches []Batch, b Batch) []Batch {
 	if from == to {
 		return slices.Insert(batches, from, b)
 	}
-	var pieces []Batch
+	if from == to {
+		return slices.Insert(batches, from, b)
+	}
+	var room [8]Batch
+	pieces := room[:0]
 	next := b.FirstOffset // what of b is not placed yet begins here
 	for _, x := range batches[from:to] {
 		if x.FirstOffset > next {
