@@ -21,7 +21,7 @@ import (
 
 const metadataKey = 3
 
-func init() { handlers[metadataKey] = writing(locked((*Cluster).metadata)) }
+func init() { handlers[metadataKey] = locked((*Cluster).metadata) }
 
 // Operations that exist on a topic and on the cluster, as bit fields of org.apache.kafka.common.acl.AclOperation.
 const (
@@ -51,7 +51,9 @@ func (c *Cluster) metadata(r *request, q *kmsg.MetadataRequest) kmsg.Response {
 	}
 	p.ClusterID = kmsg.StringPtr(c.id)
 	p.ControllerID = c.nodes[0].id
+	topics := len(c.topics)
 	p.Topics = c.metadataTopics(q)
+	r.wrote = len(c.topics) > topics
 	if q.IncludeClusterAuthorizedOperations && q.Version >= 8 && q.Version <= 10 {
 		p.AuthorizedOperations = clusterOperations
 	}

@@ -23,7 +23,7 @@ import (
 
 const findCoordinatorKey = 10
 
-func init() { handlers[findCoordinatorKey] = writing(locked((*Cluster).findCoordinator)) }
+func init() { handlers[findCoordinatorKey] = locked((*Cluster).findCoordinator) }
 
 const (
 	groupCoordinator       = 0
@@ -31,7 +31,9 @@ const (
 	shareCoordinator       = 2
 )
 
-func (c *Cluster) findCoordinator(_ *request, q *kmsg.FindCoordinatorRequest) kmsg.Response {
+func (c *Cluster) findCoordinator(r *request, q *kmsg.FindCoordinatorRequest) kmsg.Response {
+	topics := len(c.topics)
+	defer func() { r.wrote = len(c.topics) > topics }()
 	p := response[*kmsg.FindCoordinatorResponse](q)
 	if q.Version >= 4 {
 		for _, key := range q.CoordinatorKeys {

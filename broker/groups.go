@@ -117,11 +117,16 @@ func toGroup[Q kmsg.Request, P any, R interface {
 	}))
 }
 
+// notStored is what a group is told whose state could not be stored. Apache Kafka makes it of KAFKA_STORAGE_ERROR
+// (CoordinatorOperationExceptionHelper), since it has members look for the coordinator and try again.
+const notStored = errorcode.NotCoordinator
+
 // callGroups makes a call of the group coordinator and does what it wants done.
 func callGroups[Q kmsg.Request, P any, R interface {
 	*P
 	kmsg.Response
 }](c *Cluster, r *request, q Q, call groupCall[Q, R]) kmsg.Response {
+	r.unstored = notStored
 	var e coordinator.Effects
 	p := call(c.groups.coordinator, c.clock.Now(), c.caller(r), q, &e)
 	if p == nil {
@@ -132,7 +137,9 @@ func callGroups[Q kmsg.Request, P any, R interface {
 		if r.parked {
 			return nil
 		}
-		r.closing = fmt.Errorf("the group's state could not be stored: %w", err)
+		if !unstored(p, notStored) {
+			r.closing = fmt.Errorf("the group's state could not be stored: %w", err)
+		}
 	}
 	if p == nil {
 		return nil

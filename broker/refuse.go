@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
 )
 
 // refuse puts an error code, and a message where there is room for one, at the top of an answer. It reports whether the
@@ -20,6 +22,50 @@ func refuse(p kmsg.Response, code int16, message string) bool {
 		m.Set(reflect.ValueOf(&message))
 	}
 	return true
+}
+
+// unstored makes an answer say that what it answers did not become durable, with KAFKA_STORAGE_ERROR for code 0. It reports whether the
+// answer could; otherwise the connection has to tell.
+func unstored(a answer, code int16) bool {
+	if code == errorcode.None {
+		code = errorcode.KafkaStorageError
+	}
+	switch p := a.(type) {
+	case *shareAcknowledgeAnswer:
+		*p = shareAcknowledgeAnswer{version: p.version, errorCode: code}
+		return true
+	case *kmsg.ProduceResponse:
+		for i := range p.Topics {
+			for j := range p.Topics[i].Partitions {
+				if e := &p.Topics[i].Partitions[j]; e.ErrorCode == errorcode.None {
+					e.ErrorCode, e.BaseOffset, e.LogAppendTime, e.LogStartOffset = code, -1, -1, -1
+				}
+			}
+		}
+		return true
+	case kmsg.Response:
+		return refuseAll(reflect.ValueOf(p).Elem(), code)
+	}
+	return false
+}
+
+// refuseAll sets the error codes of an answer that are 0, at the highest level that has any, and reports whether there is one.
+func refuseAll(v reflect.Value, code int16) (refused bool) {
+	if field := v.FieldByName("ErrorCode"); field.IsValid() {
+		if field.Int() == 0 {
+			field.SetInt(int64(code))
+		}
+		return true
+	}
+	for _, field := range v.Fields() {
+		if field.Kind() != reflect.Slice || field.Type().Elem().Kind() != reflect.Struct {
+			continue
+		}
+		for i := range field.Len() {
+			refused = refuseAll(field.Index(i), code) || refused
+		}
+	}
+	return refused
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -38,6 +38,10 @@ type request struct {
 	// commit stands for the writes that must be durable before the answer leaves. Guarded by the cluster's lock
 	// until the answer is handed over.
 	commit storage.Commit
+	// wrote is set by a handler whose API does not always write, where it did.
+	wrote bool
+	// unstored is the code of the answer if its writes do not become durable, KAFKA_STORAGE_ERROR where it is 0.
+	unstored int16
 	// parked is set by a handler that answers later, through complete.
 	parked bool
 	done   chan answer
@@ -95,7 +99,10 @@ func (r *request) run() (a answer, err error) {
 	}
 	if r.commit != nil {
 		if err := r.commit.Wait(); err != nil {
-			return nil, fmt.Errorf("%s v%d: its outcome is unknown, the write did not become durable: %w", r.api.Name, r.header.Version, err)
+			r.cluster.log.Error("a write did not become durable, its outcome is unknown", "api", r.api.Name, "error", err)
+			if !unstored(a, r.unstored) {
+				return nil, fmt.Errorf("%s v%d: its outcome is unknown, the write did not become durable: %w", r.api.Name, r.header.Version, err)
+			}
 		}
 	}
 	if r.silent {
@@ -120,7 +127,7 @@ func (r *request) complete(a answer) {
 
 // takeCommit notes what has been written so far as what the answer waits for.
 func (r *request) takeCommit() {
-	if r.handler.writes {
+	if r.handler.writes || r.wrote {
 		r.commit = r.cluster.store.Commit()
 	}
 }

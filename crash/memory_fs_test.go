@@ -63,7 +63,10 @@ func bootMachine(t *testing.T, fs vfs.FS, flush directory.Flush) *machine {
 
 func (m *machine) boot(fs vfs.FS, flush directory.Flush) error {
 	log := slog.New(slog.NewTextHandler(&m.logs, nil))
-	static, err := config.Parse(nil)
+	static, err := config.Parse([]config.Property{ // what a full disk keeps from being settled is free again after a second
+		{Key: "group.share.min.record.lock.duration.ms", Value: "1000"},
+		{Key: "group.share.record.lock.duration.ms", Value: "1000"},
+	})
 	if err != nil {
 		return err
 	}
