@@ -61,12 +61,6 @@ const (
 	readCommitted   = 1
 )
 
-// noReplica is the replica id of a consumer; debuggingReplica reads beyond the high watermark, which is the log's end here.
-const (
-	noReplica        = -1
-	debuggingReplica = -2
-)
-
 func fetchReplica(q *kmsg.FetchRequest) int32 {
 	if q.Version >= 15 {
 		return q.ReplicaState.ID

@@ -9,7 +9,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -286,6 +285,3 @@ func randomID() [16]byte {
 		}
 	}
 }
-
-// errClosed is what a request gets that finds the cluster closed.
-var errClosed = errors.New("the broker is shutting down")

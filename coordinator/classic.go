@@ -104,12 +104,6 @@ func (cg *classicGroup) state() string        { return string(cg.current) }
 func (cg *classicGroup) protocolType() string { return cg.protocols }
 func (cg *classicGroup) expires() bool        { return true }
 
-// simple reports whether the group only holds offsets: no record tells of it, so a group of another type may
-// take its place.
-func (cg *classicGroup) simple() bool {
-	return cg.current == classicEmpty && len(cg.pendingJoin) == 0 && cg.protocols == ""
-}
-
 func (cg *classicGroup) transition(now time.Time, to classicState) {
 	cg.previous, cg.current = cg.current, to
 	cg.changedMs = now.UnixMilli()

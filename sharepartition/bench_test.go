@@ -11,13 +11,12 @@ import (
 
 // window is a partition with about size records in flight, on which benchmarks act in steps of 500.
 type window struct {
-	p    *Partition
-	lim  Limits
-	now  time.Time
-	req  AcquireRequest
-	out  []AcquiredRange
-	acks []Acknowledgement
-	bnd  [8]Bounds
+	p   *Partition
+	lim Limits
+	now time.Time
+	req AcquireRequest
+	out []AcquiredRange
+	bnd [8]Bounds
 }
 
 func newWindow() *window {
