@@ -158,6 +158,9 @@ func (c *Cluster) stopTimers() {
 	if c.groups.timer != nil {
 		c.groups.timer.Stop()
 	}
+	if c.share.pruning != nil {
+		c.share.pruning.Stop()
+	}
 	for _, t := range c.topics {
 		for _, p := range t.partitions {
 			for _, sp := range p.shareGroups {

@@ -30,7 +30,8 @@ func inBubble(t *testing.T, f func(t *testing.T, c *kshare.Cluster), opts ...ksh
 func newClient(t *testing.T, c *kshare.Cluster, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	client, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(c.Addrs()...), kgo.Dialer(c.Dial), kgo.ConnIdleTimeout(15 * time.Minute), kgo.RetryTimeout(time.Minute),
+		kgo.SeedBrokers(c.Addrs()...), kgo.Dialer(c.Dial),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ConnIdleTimeout(15 * time.Minute), kgo.RetryTimeout(time.Minute),
 	}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)

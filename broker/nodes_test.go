@@ -35,7 +35,7 @@ func onThreeNodes(t *testing.T, f func(t *testing.T, c *kshare.Cluster)) {
 func TestClientsOfThreeNodes(t *testing.T) {
 	const groups, each = 6, 20
 	onThreeNodes(t, func(t *testing.T, c *kshare.Cluster) {
-		producer := newClient(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		producer := newClient(t, c)
 		makeCoordinators(t, producer)
 		leaders := map[int32]int{}
 		for _, p := range metadata(t, producer, "t").Topics[0].Partitions {
@@ -234,7 +234,7 @@ func TestCoordinatorsLeadTheirPartitions(t *testing.T) {
 // has room for it.
 func TestNotLeader(t *testing.T) {
 	onThreeNodes(t, func(t *testing.T, c *kshare.Cluster) {
-		client := newClient(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		client := newClient(t, c)
 		makeCoordinators(t, client)
 		topic := metadata(t, client, "t").Topics[0]
 		at := slices.IndexFunc(topic.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.Partition == 0 })
@@ -310,7 +310,7 @@ func assertHints(t *testing.T, name string, p kmsg.Response, leader int32, addr 
 func TestShareGroupOverThreeNodes(t *testing.T) {
 	onThreeNodes(t, func(t *testing.T, c *kshare.Cluster) {
 		m := startGroup(t, c, "g", "t")
-		client := newClient(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		client := newClient(t, c)
 		for _, p := range metadata(t, client, "t").Topics[0].Partitions {
 			produce(t, client, "t", p.Partition, 3)
 			if p.Partition != 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"kshare/clock"
 	"kshare/coordinator"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
@@ -16,6 +17,7 @@ type share struct {
 	coordinator *sharecoordinator.Coordinator
 	sessions    map[int32]*sharesession.Sessions // by node id
 
+	pruning    clock.Timer               // until redundant state is removed, nil while nothing was written since
 	builder    *protocol.BatchBuilder    // of batches for __share_group_state
 	settings   map[string]*shareSettings // by group
 	generation uint64                    // of the configurations that settings come from
@@ -46,18 +48,19 @@ func (c *Cluster) loadShare() error {
 		return nil
 	}
 	for _, p := range t.partitions {
-		err := p.eachRecord(func(_ *protocol.BatchHeader, r *protocol.Record) error {
+		err := p.eachRecord(func(h *protocol.BatchHeader, r *protocol.Record) error {
 			record, err := sharecoordinator.Decode(r.Key, r.Value)
 			if err != nil {
 				return err
 			}
-			c.share.coordinator.Apply(&record)
+			c.share.coordinator.Apply(&record, h.BaseOffset+int64(r.OffsetDelta))
 			return nil
 		})
 		if err != nil {
 			return err
 		}
 	}
+	c.armPruning()
 	return nil
 }
 
@@ -96,7 +99,8 @@ func (c *Cluster) appendShareRecord(p *partition, r *sharecoordinator.Record) er
 	if err := p.appendBuilt(b); err != nil {
 		return err
 	}
-	c.share.coordinator.Apply(r)
+	c.share.coordinator.Apply(r, p.log.EndOffset()-1)
+	c.armPruning()
 	return nil
 }
 

@@ -279,3 +279,53 @@ func TestResetBetweenConsumers(t *testing.T) {
 		read(5)
 	})
 }
+
+// What is redundant of __share_group_state is removed every 5 minutes, and the rest is enough for a restart.
+func TestShareStateIsPruned(t *testing.T) {
+	dir := t.TempDir()
+	now := clock.NewVirtual(time.Unix(1_800_000_000, 0))
+	start := func() *kshare.Cluster {
+		c, err := kshare.Start(kshare.WithInMemoryNetwork(), kshare.WithDirectory(dir), kshare.WithClock(now), kshare.WithTopic("t", 2),
+			kshare.WithConfig("share.coordinator.state.topic.num.partitions", "1"),
+			kshare.WithConfig("share.coordinator.snapshot.update.records.per.snapshot", "10"))
+		require.NoError(t, err)
+		return c
+	}
+	bounds := func(client *kgo.Client) (first, end int64) {
+		of := func(timestamp int64) int64 {
+			q := kmsg.NewPtrListOffsetsRequest()
+			q.ReplicaID = -1
+			p := kmsg.NewListOffsetsRequestTopicPartition()
+			p.Timestamp = timestamp
+			q.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: "__share_group_state", Partitions: []kmsg.ListOffsetsRequestTopicPartition{p}}}
+			return send[*kmsg.ListOffsetsResponse](t, client, q).Topics[0].Partitions[0].Offset
+		}
+		return of(-2), of(-1)
+	}
+	c := start()
+	m := startGroup(t, c, "g", "t") // partition 1 has its state, which never changes
+	for i := range int64(30) {
+		produce(t, m.client, "t", 0, 1)
+		require.Equal(t, []delivered{{i, i, 1}}, acquired(t, m.fetch(0)))
+		require.Zero(t, m.acknowledge(i, i, accept).ErrorCode)
+	}
+	produce(t, m.client, "t", 0, 1)
+	first, end := bounds(m.client)
+	require.Zero(t, first)
+	require.EqualValues(t, 32, end)
+	now.Advance(5 * time.Minute)
+	first, end = bounds(m.client)
+	require.EqualValues(t, 34, end, "both were written again")
+	require.EqualValues(t, 32, first)
+	now.Advance(time.Hour)
+	_, again := bounds(m.client)
+	require.Equal(t, end, again, "nothing has changed since")
+	m.client.Close()
+	require.NoError(t, c.Close())
+
+	c = start()
+	m = startGroup(t, c, "g", "t")
+	require.Equal(t, []delivered{{30, 30, 1}}, acquired(t, m.fetch(0)))
+	m.client.Close()
+	require.NoError(t, c.Close())
+}

@@ -88,6 +88,9 @@ type state struct {
 	State
 	snapshotEpoch int32
 	updates       int // since the last snapshot
+	// offset is where the last snapshot stands, the timestamps are its own.
+	offset                          int64
+	createTimestamp, writeTimestamp int64
 	// fence is the highest leader epoch that Read has named: lower ones are fenced. It outlives an Initialize.
 	fence int32
 }
@@ -231,17 +234,15 @@ func (c *Coordinator) Summary(k Key) (State, *Refusal) {
 	return summary, nil
 }
 
-// TopicDeleted returns the records that remove the state of a deleted topic's share partitions, in the order of groups and partitions.
-func (c *Coordinator) TopicDeleted(topic [16]byte) []Record {
-	return c.tombstones(func(k Key) bool { return k.Topic == topic })
-}
-
-// Apply takes a record in that was appended, or is read back.
-func (c *Coordinator) Apply(r *Record) {
+// Apply takes a record in that was appended, or is read back. offset is its offset in the partition that keeps the share partition's state.
+func (c *Coordinator) Apply(r *Record, offset int64) {
 	s := c.states[r.Key]
 	switch {
 	case r.Snapshot != nil:
-		next := &state{State: r.Snapshot.State, snapshotEpoch: r.Snapshot.SnapshotEpoch, fence: r.Snapshot.LeaderEpoch}
+		next := &state{
+			State: r.Snapshot.State, snapshotEpoch: r.Snapshot.SnapshotEpoch, fence: r.Snapshot.LeaderEpoch,
+			offset: offset, createTimestamp: r.Snapshot.CreateTimestamp, writeTimestamp: r.Snapshot.WriteTimestamp,
+		}
 		next.Batches = merge(nil, r.Snapshot.Batches, r.Snapshot.StartOffset)
 		if s != nil {
 			next.fence = max(next.fence, s.fence)

@@ -143,6 +143,19 @@ func TestWritesAgainstOffsets(t *testing.T) {
 					model.merge(u.Batches, start)
 				}
 			},
+			"cold": func(t *rapid.T) {
+				for _, record := range r.c.ColdSnapshots(r.now, rapid.Int64Range(0, 5).Draw(t, "age"), 1) {
+					r.apply(record)
+				}
+			},
+			"delete redundant": func(t *rapid.T) {
+				needed, ok := r.c.Redundant(1)[0]
+				if !ok {
+					needed = int64(len(r.log))
+				}
+				clear(r.log[:needed])
+				r.pruned = true
+			},
 			"delete": func(t *rapid.T) {
 				record, no := r.c.Delete(k)
 				require.Nil(t, no)
@@ -233,4 +246,39 @@ func TestPartitionFor(t *testing.T) {
 		hash = 31*hash + c
 	}
 	assert.Equal(t, max(hash, -hash)%50, PartitionFor(k, 50))
+}
+
+// What stands before the oldest snapshot is redundant. A share partition that nothing is written of is written again, so that it does not keep what
+// others wrote, but only where something has changed since.
+func TestColdSnapshots(t *testing.T) {
+	r := newReplayed(t, Config{UpdatesPerSnapshot: 2, Exists: func([16]byte, int32) bool { return true }})
+	cold, hot := Key{"g", [16]byte{1}, 0}, Key{"g", [16]byte{1}, 1}
+	require.Empty(t, r.c.Redundant(1))
+	require.Nil(t, r.initialize(cold, 2, 7))
+	require.Nil(t, r.initialize(hot, 2, 0))
+	for i := range int64(6) {
+		r.write(hot, i, 0, Batch{i, i, 2, 1})
+	}
+	assert.Equal(t, map[int32]int64{0: 0}, r.c.Redundant(1))
+	const age = 1000
+	assert.Empty(t, r.c.ColdSnapshots(r.now, age, 1))
+	created := r.c.states[cold].createTimestamp
+	r.now += age
+	r.write(hot, 6, 0, Batch{6, 6, 2, 1})
+	r.write(hot, 7, 0, Batch{7, 7, 2, 1})
+	r.write(hot, 8, 0, Batch{8, 8, 2, 1})
+	records := r.c.ColdSnapshots(r.now, age, 1)
+	require.Len(t, records, 1)
+	assert.Equal(t, cold, records[0].Key)
+	assert.Equal(t, created, records[0].Snapshot.CreateTimestamp)
+	assert.Equal(t, r.now, records[0].Snapshot.WriteTimestamp)
+	r.apply(records[0])
+	assert.Equal(t, map[int32]int64{0: r.c.states[hot].offset}, r.c.Redundant(1))
+	r.now += age
+	for _, record := range r.c.ColdSnapshots(r.now, age, 1) {
+		r.apply(record)
+	}
+	r.now += age
+	assert.Empty(t, r.c.ColdSnapshots(r.now, age, 1), "nothing has changed since all were written again")
+	r.compareReplay()
 }

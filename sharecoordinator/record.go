@@ -1,11 +1,9 @@
 package sharecoordinator
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"kshare/protocol"
 )
@@ -203,18 +201,4 @@ func (d *decoder) tags(f func(tag int, value []byte)) {
 		tag := d.uvarint()
 		f(tag, d.take(d.uvarint()))
 	}
-}
-
-// tombstones are the records that remove the states whose keys are meant, in the order of their keys' texts.
-func (c *Coordinator) tombstones(meant func(Key) bool) []Record {
-	var records []Record
-	for k := range c.states {
-		if meant(k) {
-			records = append(records, Record{Key: k})
-		}
-	}
-	slices.SortFunc(records, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(a.Key.Group, b.Key.Group), slices.Compare(a.Key.Topic[:], b.Key.Topic[:]), cmp.Compare(a.Key.Partition, b.Key.Partition))
-	})
-	return records
 }

@@ -157,7 +157,7 @@ func FuzzDecode(f *testing.F) {
 		twice, valueTwice := again.Encode()
 		require.True(t, bytes.Equal(key, twice) && bytes.Equal(value, valueTwice))
 		c := New(Config{UpdatesPerSnapshot: 1, Exists: func([16]byte, int32) bool { return true }})
-		c.Apply(&r)
+		c.Apply(&r, 0)
 		if s := c.states[r.Key]; s != nil {
 			requireInvariant(t, &s.State)
 		}
