@@ -27,7 +27,7 @@ const shareFetchKey = 78
 func init() { handlers[shareFetchKey] = &handler{writes: true, handle: handleShareFetch} }
 
 func handleShareFetch(r *request) (answer, error) {
-	q, err := decode[*kmsg.ShareFetchRequest](r)
+	q, err := r.conn.shareRequests().Fetch(r.header.Version, r.body)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ const shareAcknowledgeKey = 79
 func init() { handlers[shareAcknowledgeKey] = &handler{writes: true, handle: handleShareAcknowledge} }
 
 func handleShareAcknowledge(r *request) (answer, error) {
-	q, err := decode[*kmsg.ShareAcknowledgeRequest](r)
+	q, err := r.conn.shareRequests().Acknowledge(r.header.Version, r.body)
 	if err != nil {
 		return nil, err
 	}

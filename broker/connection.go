@@ -33,6 +33,7 @@ type connection struct {
 	reader frameReader
 	out    []byte // the answer being built; kept between requests, as the next one
 	parts  [][]byte
+	share  *protocol.ShareRequests // nil before the first share request
 
 	closeOnce sync.Once
 	gone      chan struct{} // closed with the connection
@@ -54,6 +55,14 @@ func (c *connection) close() {
 		close(c.gone)
 		c.net.Close()
 	})
+}
+
+// shareRequests decodes the connection's share requests. What it returned last is valid until the next request.
+func (c *connection) shareRequests() *protocol.ShareRequests {
+	if c.share == nil {
+		c.share = &protocol.ShareRequests{}
+	}
+	return c.share
 }
 
 // clientHost is the client's address as groups describe it.
