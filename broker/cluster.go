@@ -79,6 +79,9 @@ func New(o Options) (*Cluster, error) {
 	}
 	if err := c.load(&o); err != nil {
 		c.stopNodes()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.closed = true // timers that loading has set do nothing
 		return nil, err
 	}
 	for _, n := range c.nodes {
