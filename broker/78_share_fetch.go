@@ -81,7 +81,9 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 		return f.answer(nil)
 	}
 	results := f.attempt(false)
-	f.settle()
+	if f.settle() && results == nil {
+		results = f.attempt(false)
+	}
 	if results != nil {
 		return f.answer(results)
 	}
@@ -116,7 +118,7 @@ type shareFetch struct {
 	acks     map[sharesession.Partition]*shareAckResult
 	ackOrder []sharesession.Partition
 	// unsettled are the acknowledgements that have not taken effect. With timing=kafka that is only after the first attempt to acquire, so that
-	// what they release or make room for does not spare the request its wait: Apache Kafka acquires while their write is under way.
+	// what they release does not spare the request its wait: Apache Kafka acquires while their write is under way.
 	unsettled []*shareAckResult
 	// loaded are the share partitions whose state this request was the first to ask for, early tells that there was no share coordinator to ask.
 	loaded map[*sharePartition]bool
@@ -154,12 +156,13 @@ func (f *shareFetch) acknowledge() *shareAckResult {
 	return nil
 }
 
-// settle lets the acknowledgements take effect.
-func (f *shareFetch) settle() {
+// settle lets the acknowledgements take effect. It returns whether they have moved a start offset.
+func (f *shareFetch) settle() (moved bool) {
 	for _, result := range f.unsettled {
-		result.settle()
+		moved = result.settle() || moved
 	}
 	f.unsettled = nil
+	return moved
 }
 
 // shareAcquisition is what is left of a fetch's limits as it goes from partition to partition.
@@ -279,7 +282,7 @@ func (f *shareFetch) read(l *shareLoad, p *partition) {
 	}
 	if l.sp == nil {
 		l.late = f.caller.group != "" // which no coordinator is asked for
-		l.unready = f.early
+		l.unready = f.early || l.late && f.q.MaxWaitMillis <= 0
 		return
 	}
 	if !known {

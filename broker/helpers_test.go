@@ -173,6 +173,15 @@ func (m *shareMember) fetchRequest(wait time.Duration) *kmsg.ShareFetchRequest {
 	return q
 }
 
+// acknowledgements are the topics of a ShareFetch that acknowledges records.
+func (m *shareMember) acknowledgements(first, last int64, kind int8) []kmsg.ShareFetchRequestTopic {
+	batch := kmsg.NewShareFetchRequestTopicPartitionAcknowledgementBatch()
+	batch.FirstOffset, batch.LastOffset, batch.AcknowledgeTypes = first, last, []int8{kind}
+	partition := kmsg.NewShareFetchRequestTopicPartition()
+	partition.AcknowledgementBatches = append(partition.AcknowledgementBatches, batch)
+	return []kmsg.ShareFetchRequestTopic{{TopicID: m.topic, Partitions: []kmsg.ShareFetchRequestTopicPartition{partition}}}
+}
+
 // fetch sends the next ShareFetch.
 func (m *shareMember) fetch(wait time.Duration) *kmsg.ShareFetchResponse {
 	m.t.Helper()

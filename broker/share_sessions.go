@@ -68,15 +68,22 @@ type shareChange struct {
 	write sharepartition.Write
 }
 
-// settle persists the change and lets it take effect. It returns why that failed.
-func (s shareChange) settle() *refusal {
+// settle persists the change and lets it take effect. It returns whether the start offset has moved, which makes room for new records, and why
+// the change failed.
+//
+// Apache Kafka serves the waiting fetches only if the start offset has moved: those that could have what was released go on waiting.
+func (s shareChange) settle() (moved bool, no *refusal) {
 	if s.sp == nil {
-		return nil
+		return false, nil
 	}
-	no := s.sp.persist(s.write)
+	before := s.sp.state.StartOffset()
+	no = s.sp.persist(s.write)
+	moved = s.sp.state.StartOffset() > before
 	s.sp.arm()
-	s.sp.released()
-	return no
+	if moved || s.sp.partition.cluster.timing == TimingFast {
+		s.sp.wake()
+	}
+	return moved, no
 }
 
 func ackFailed(code int16, message string) *shareAckResult {
@@ -113,30 +120,23 @@ func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartiti
 	return &shareAckResult{change: shareChange{sp, w}}
 }
 
-// settle lets the acknowledgements take effect.
-func (r *shareAckResult) settle() {
-	failed := r.change.settle()
+// settle lets the acknowledgements take effect. It returns whether they have moved the start offset.
+func (r *shareAckResult) settle() (moved bool) {
+	moved, failed := r.change.settle()
 	if failed == nil {
-		return
+		return moved
 	}
 	r.code, r.message = failed.code, &failed.message
 	if failed.code == errorcode.NotLeaderOrFollower {
 		r.leader = r.change.sp.partition
 	}
+	return moved
 }
 
 func ackRefused(no *sharepartition.Refusal) *shareAckResult {
 	r := ackFailed(no.ErrorCode, no.Message)
 	r.whole = no.WholeAnswer
 	return r
-}
-
-// released tells the share partition that records may have become available other than by an append or a lock's end. Apache Kafka lets who
-// waits go on waiting.
-func (sp *sharePartition) released() {
-	if sp.partition.cluster.timing == TimingFast {
-		sp.wake()
-	}
 }
 
 // sharePartitionNamed finds the partition that a share request means.

@@ -84,11 +84,7 @@ func TestWhatWakesAWaitingFetch(t *testing.T) {
 		"append":        {func(m *shareMember) { produce(m.t, m.client, "t", 0, 2) }, []delivered{{10, 11, 1}}, true},
 		"piggyback": {func(m *shareMember) {
 			q := m.fetchRequest(0)
-			batch := kmsg.NewShareFetchRequestTopicPartitionAcknowledgementBatch()
-			batch.FirstOffset, batch.LastOffset, batch.AcknowledgeTypes = 0, 9, []int8{release}
-			partition := kmsg.NewShareFetchRequestTopicPartition()
-			partition.AcknowledgementBatches = append(partition.AcknowledgementBatches, batch)
-			q.Topics = []kmsg.ShareFetchRequestTopic{{TopicID: m.topic, Partitions: []kmsg.ShareFetchRequestTopicPartition{partition}}}
+			q.Topics = m.acknowledgements(0, 9, release)
 			q.MaxRecords = 0
 			require.Zero(m.t, ask[*kmsg.ShareFetchResponse](m.t, m.client, m.node, q).ErrorCode)
 		}, []delivered{{0, 9, 2}}, false},
@@ -121,11 +117,7 @@ func TestFetchThatReleases(t *testing.T) {
 		produce(t, m.client, "t", 0, 10)
 		require.Equal(t, []delivered{{0, 9, 1}}, acquired(t, m.fetch(time.Second)))
 		q := m.fetchRequest(time.Second)
-		batch := kmsg.NewShareFetchRequestTopicPartitionAcknowledgementBatch()
-		batch.FirstOffset, batch.LastOffset, batch.AcknowledgeTypes = 4, 5, []int8{release}
-		partition := kmsg.NewShareFetchRequestTopicPartition()
-		partition.AcknowledgementBatches = append(partition.AcknowledgementBatches, batch)
-		q.Topics = []kmsg.ShareFetchRequestTopic{{TopicID: m.topic, Partitions: []kmsg.ShareFetchRequestTopicPartition{partition}}}
+		q.Topics = m.acknowledgements(4, 5, release)
 		began := time.Now()
 		p := ask[*kmsg.ShareFetchResponse](t, m.client, m.node, q)
 		require.Equal(t, []delivered{{4, 5, 2}}, acquired(t, p))
@@ -135,6 +127,57 @@ func TestFetchThatReleases(t *testing.T) {
 		} else {
 			assert.Equal(t, time.Second, time.Since(began))
 		}
+	})
+}
+
+// Acknowledgements that move the start offset make room in a full window: who waits for room gets the next records at once, also the fetch that
+// carries them.
+func TestRoomInAFullWindow(t *testing.T) {
+	inBothTimings(t, func(t *testing.T, c *kshare.Cluster, _ kshare.Timing) {
+		m1 := startGroup(t, c, "g", "t")
+		m2 := m1.another(c, "m2")
+		setGroupConfig(t, m1.client, "g", "share.partition.max.record.locks", "100")
+		for range 3 {
+			produce(t, m1.client, "t", 0, 100)
+		}
+		require.Equal(t, []delivered{{0, 99, 1}}, acquired(t, m1.fetch(time.Second)))
+		waiting := m2.fetching(time.Minute)
+		time.Sleep(time.Second)
+		require.Zero(t, m1.acknowledge(50, 99, accept).ErrorCode, "the start stays")
+		time.Sleep(time.Second)
+		require.Empty(t, waiting)
+		require.Zero(t, m1.acknowledge(0, 49, accept).ErrorCode)
+		answer := <-waiting
+		require.Equal(t, []delivered{{100, 199, 1}}, acquired(t, answer.answer))
+		assert.Equal(t, 2*time.Second, answer.took)
+
+		q := m2.fetchRequest(time.Minute)
+		q.Topics = m2.acknowledgements(100, 199, accept)
+		began := time.Now()
+		require.Equal(t, []delivered{{200, 299, 1}}, acquired(t, ask[*kmsg.ShareFetchResponse](t, m2.client, m2.node, q)))
+		assert.Zero(t, time.Since(began))
+	})
+}
+
+// A state that cannot be read is told at once with timing=fast and as MaxWaitMs ends with timing=kafka, where a fetch that does not wait is told
+// nothing.
+func TestFetchWithoutState(t *testing.T) {
+	inBothTimings(t, func(t *testing.T, c *kshare.Cluster, timing kshare.Timing) {
+		m := startGroup(t, c, "g", "t").another(c, "m")
+		m.group = "never initialised"
+		for range 2 {
+			answer := <-m.fetching(time.Second)
+			require.Len(t, answer.answer.Topics, 1)
+			assert.Equal(t, errorcode.UnknownServerError, answer.answer.Topics[0].Partitions[0].ErrorCode)
+			if timing == kshare.TimingFast {
+				assert.Zero(t, answer.took)
+			} else {
+				assert.Equal(t, time.Second, answer.took)
+			}
+		}
+		p := m.fetch(0)
+		assert.Zero(t, p.ErrorCode)
+		assert.Equal(t, timing == kshare.TimingKafka, len(p.Topics) == 0)
 	})
 }
 
@@ -221,7 +264,7 @@ func TestForeignReadFencesTheLeader(t *testing.T) {
 			assert.Equal(t, time.Second, time.Since(began))
 		}
 		time.Sleep(time.Minute) // the locks of the forgotten state would have ended
-		assert.Equal(t, errorcode.NotLeaderOrFollower, m.fetch(0).Topics[0].Partitions[0].ErrorCode)
+		assert.Equal(t, errorcode.NotLeaderOrFollower, m.fetch(time.Second).Topics[0].Partitions[0].ErrorCode)
 	})
 }
 
