@@ -228,14 +228,15 @@ func (sp *sharePartition) forget() {
 // forgotten tells whether the leader no longer knows the share partition. What happens to it from then on concerns nobody.
 func (sp *sharePartition) forgotten() bool { return sp.partition.shareGroups[sp.group] != sp }
 
-// arm sets the timer to the end of the next lock.
+// arm sets the timer to the end of the next lock. A timer that fires earlier is left alone, for it arms itself anew: locks that are taken and given
+// back all the time would cost a timer each.
 func (sp *sharePartition) arm() {
 	if sp.forgotten() {
 		return
 	}
 	at, ok := sp.state.NextDeadline()
 	if sp.timer != nil {
-		if ok && sp.armedFor.Equal(at) {
+		if !ok || !at.Before(sp.armedFor) {
 			return
 		}
 		sp.timer.Stop()
