@@ -1,6 +1,9 @@
 package broker
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/protocol"
@@ -16,7 +19,7 @@ import (
 //     later version, are UNSUPPORTED_VERSION.
 //   - A timestamp from 0 on: the first record, not batch, at or after it. Not found is offset -1 and timestamp -1 without error.
 //   - The leader epoch is that of the record found; for -1 the current one, for -2 that of the log start.
-//   - A partition named twice is INVALID_REQUEST, in one entry. An isolation level other than 0 and 1 is UNKNOWN_SERVER_ERROR for each partition.
+//   - A topic named twice has one entry. A partition named twice is INVALID_REQUEST, in one entry. An isolation level other than 0 and 1 is UNKNOWN_SERVER_ERROR for each partition.
 
 const listOffsetsKey = 2
 
@@ -50,9 +53,17 @@ func (c *Cluster) listOffsets(r *request, q *kmsg.ListOffsetsRequest) kmsg.Respo
 			count[key{t.Topic, p.Partition}]++
 		}
 	}
+	entries := map[string]int{}
 	for _, t := range q.Topics {
-		entry := kmsg.NewListOffsetsResponseTopic()
-		entry.Topic = t.Topic
+		i, ok := entries[t.Topic]
+		if !ok {
+			i = len(resp.Topics)
+			entries[t.Topic] = i
+			entry := kmsg.NewListOffsetsResponseTopic()
+			entry.Topic = t.Topic
+			resp.Topics = append(resp.Topics, entry)
+		}
+		entry := &resp.Topics[i]
 		for i := range t.Partitions {
 			asked := &t.Partitions[i]
 			if k := (key{t.Topic, asked.Partition}); count[k] > 1 {
@@ -73,9 +84,32 @@ func (c *Cluster) listOffsets(r *request, q *kmsg.ListOffsetsRequest) kmsg.Respo
 			e.Offset, e.Timestamp, e.LeaderEpoch = found.offset, found.timestamp, found.epoch
 			entry.Partitions = append(entry.Partitions, e)
 		}
-		resp.Topics = append(resp.Topics, entry)
 	}
+	orderListOffsets(resp)
 	return resp
+}
+
+// orderListOffsets puts an answer into Kafka's order: topics are grouped in one of Scala's maps, their partitions in another.
+func orderListOffsets(resp *kmsg.ListOffsetsResponse) {
+	names := make([]string, len(resp.Topics))
+	for i, t := range resp.Topics {
+		names[i] = t.Topic
+		order := make([]hashed, len(t.Partitions))
+		for j, p := range t.Partitions {
+			order[j] = hashed{topicPartitionHash(t.Topic, p.Partition), j}
+		}
+		scalaMapOrder(order)
+		resp.Topics[i].Partitions = make([]kmsg.ListOffsetsResponseTopicPartition, len(order))
+		for j, o := range order {
+			resp.Topics[i].Partitions[j] = t.Partitions[o.at]
+		}
+	}
+	scalaTrieOrder(names)
+	place := make(map[string]int, len(names))
+	for i, name := range names {
+		place[name] = i
+	}
+	slices.SortFunc(resp.Topics, func(a, b kmsg.ListOffsetsResponseTopic) int { return cmp.Compare(place[a.Topic], place[b.Topic]) })
 }
 
 // offsetAt is an offset that was looked for, with the timestamp and leader epoch of the record there.

@@ -385,12 +385,16 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 			a.nodes = append(a.nodes, f.caller.request.cluster.node(result.leader.leader))
 		}
 	}
-	for _, exists := range []bool{true, false} { // topics that do not exist come last
-		for i := range results {
-			if r := &results[i]; r.known && exists == (r.errorCode != errorcode.UnknownTopicID) {
-				add(f.session.Partitions[i], r.shareFetchResult)
-			}
+	var room [8]hashed
+	order := room[:0]
+	for i := range results {
+		if results[i].known {
+			order = append(order, hashed{f.hash(f.session.Partitions[i]), i})
 		}
+	}
+	scalaMapOrder(order)
+	for _, o := range order {
+		add(f.session.Partitions[o.at], results[o.at].shareFetchResult)
 	}
 	for _, at := range f.ackOrder {
 		if !f.acks[at].answered {
@@ -398,6 +402,15 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 		}
 	}
 	return a
+}
+
+// hash is that of Kafka's key for a partition.
+func (f *shareFetch) hash(at sharesession.Partition) int32 {
+	name := ""
+	if t := f.caller.request.cluster.topicsByID[at.TopicID]; t != nil {
+		name = t.name
+	}
+	return topicIDPartitionHash(at.TopicID, name, at.Partition)
 }
 
 // shareWaiter is a ShareFetch that waits for records.

@@ -16,13 +16,11 @@ func (g *Groups) OffsetDelete(c Caller, req *kmsg.OffsetDeleteRequest, e *Effect
 		resp.ErrorCode = errorcode.GroupAuthorizationFailed
 		return resp
 	}
-	answer, anyKnown := g.checkDeletes(c, req)
-	if anyKnown || len(req.Topics) == 0 {
-		if resp.ErrorCode = g.mayDeleteOffsets(req.Group); resp.ErrorCode != errorcode.None {
-			return resp
-		}
+	if resp.ErrorCode = g.mayDeleteOffsets(req.Group); resp.ErrorCode != errorcode.None {
+		return resp
 	}
-	for _, t := range answer {
+	resp.Topics = g.checkDeletes(c, req)
+	for _, t := range resp.Topics {
 		for i := range t.Partitions {
 			p := &t.Partitions[i]
 			switch {
@@ -34,33 +32,44 @@ func (g *Groups) OffsetDelete(c Caller, req *kmsg.OffsetDeleteRequest, e *Effect
 			}
 		}
 	}
-	resp.Topics = answer
 	return resp
 }
 
-// checkDeletes answers the partitions with the codes that need no group, and reports whether one has none.
-func (g *Groups) checkDeletes(c Caller, req *kmsg.OffsetDeleteRequest) (answer []kmsg.OffsetDeleteResponseTopic, anyKnown bool) {
-	for _, t := range req.Topics {
-		x := kmsg.NewOffsetDeleteResponseTopic()
-		x.Topic = t.Topic
-		topic, _ := g.topics.TopicByName(t.Topic)
-		readable := c.allowed(kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, t.Topic)
-		for _, p := range t.Partitions {
-			y := kmsg.NewOffsetDeleteResponseTopicPartition()
-			y.Partition = p.Partition
-			switch {
-			case !readable:
-				y.ErrorCode = errorcode.TopicAuthorizationFailed
-			case p.Partition < 0 || p.Partition >= topic.Partitions:
-				y.ErrorCode = errorcode.UnknownTopicOrPartition
-			default:
-				anyKnown = true
-			}
-			x.Partitions = append(x.Partitions, y)
+// checkDeletes answers the partitions with the codes that need no group. Topics and partitions that have none come after the
+// others.
+func (g *Groups) checkDeletes(c Caller, req *kmsg.OffsetDeleteRequest) (answer []kmsg.OffsetDeleteResponseTopic) {
+	at := map[string]int{}
+	add := func(topic string, p kmsg.OffsetDeleteResponseTopicPartition) {
+		i, ok := at[topic]
+		if !ok {
+			i = len(answer)
+			at[topic] = i
+			x := kmsg.NewOffsetDeleteResponseTopic()
+			x.Topic = topic
+			answer = append(answer, x)
 		}
-		answer = append(answer, x)
+		answer[i].Partitions = append(answer[i].Partitions, p)
 	}
-	return answer, anyKnown
+	for _, refused := range []bool{true, false} {
+		for _, t := range req.Topics {
+			topic, _ := g.topics.TopicByName(t.Topic)
+			readable := c.allowed(kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, t.Topic)
+			for _, p := range t.Partitions {
+				x := kmsg.NewOffsetDeleteResponseTopicPartition()
+				x.Partition = p.Partition
+				switch {
+				case !readable:
+					x.ErrorCode = errorcode.TopicAuthorizationFailed
+				case p.Partition < 0 || p.Partition >= topic.Partitions:
+					x.ErrorCode = errorcode.UnknownTopicOrPartition
+				}
+				if refused == (x.ErrorCode != errorcode.None) {
+					add(t.Topic, x)
+				}
+			}
+		}
+	}
+	return answer
 }
 
 func (g *Groups) mayDeleteOffsets(group string) int16 {

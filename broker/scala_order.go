@@ -1,0 +1,92 @@
+package broker
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Apache Kafka answers some requests in the order in which Scala's maps list their keys. It follows from the keys' hashes,
+// so that it can be told from the outside.
+
+// hashed is the place of a key in a request, with its hash.
+type hashed struct {
+	hash int32
+	at   int
+}
+
+// scalaMapOrder sorts distinct keys as a scala.collection.mutable.HashMap lists them that they were put into in this order.
+func scalaMapOrder(keys []hashed) {
+	if len(keys) < 2 {
+		return
+	}
+	table := uint32(16)
+	for len(keys)+1 > int(table/4*3) { // it grows before it is three quarters full
+		table *= 2
+	}
+	for i := range keys {
+		keys[i].hash ^= int32(uint32(keys[i].hash) >> 16)
+	}
+	slices.SortStableFunc(keys, func(a, b hashed) int {
+		return cmp.Or(cmp.Compare(uint32(a.hash)&(table-1), uint32(b.hash)&(table-1)), cmp.Compare(a.hash, b.hash))
+	})
+}
+
+// scalaTrieOrder sorts distinct strings as a scala.collection.immutable.HashMap lists them: a node of the trie lists the keys that
+// are alone with their 5 bits of the hash before it lists its subtrees.
+func scalaTrieOrder(keys []string) {
+	const bitsOfLevel, bitsOfHash = 5, 32
+	improved := func(k string) uint32 {
+		h := uint32(javaHash(k))
+		h += ^(h << 9)
+		h ^= h >> 14
+		h += h << 4
+		return h ^ h>>10
+	}
+	var order func(keys []string, shift uint)
+	order = func(keys []string, shift uint) {
+		if len(keys) < 2 || shift >= bitsOfHash {
+			return
+		}
+		place := func(k string) int { return int(improved(k) >> shift & (1<<bitsOfLevel - 1)) }
+		var count [1 << bitsOfLevel]int
+		for _, k := range keys {
+			count[place(k)]++
+		}
+		slices.SortStableFunc(keys, func(a, b string) int {
+			x, y := place(a), place(b)
+			return cmp.Or(cmp.Compare(min(count[x], 2), min(count[y], 2)), cmp.Compare(x, y))
+		})
+		for at := 0; at < len(keys); {
+			n := count[place(keys[at])]
+			order(keys[at:at+n], shift+bitsOfLevel)
+			at += n
+		}
+	}
+	order(keys, 0)
+}
+
+// javaHash is Java's String.hashCode, which goes over UTF-16.
+func javaHash(s string) (h int32) {
+	for _, r := range s {
+		if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
+			h, r = 31*h+high, low
+		}
+		h = 31*h + r
+	}
+	return h
+}
+
+// topicPartitionHash is TopicPartition.hashCode.
+func topicPartitionHash(topic string, partition int32) int32 {
+	return 31*(31+partition) + javaHash(topic)
+}
+
+// topicIDPartitionHash is TopicIdPartition.hashCode; a topic that does not exist has no name, whose hash is that of "".
+func topicIDPartitionHash(id [16]byte, topic string, partition int32) int32 {
+	x := binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:])
+	uuid := int32(x>>32) ^ int32(x)
+	return 31*(31+uuid) + topicPartitionHash(topic, partition)
+}

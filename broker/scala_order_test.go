@@ -1,0 +1,57 @@
+package broker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// The orders in which a running Scala 2.13.18 lists these keys, those of Apache Kafka's classes.
+
+func TestScalaMapOrder(t *testing.T) {
+	var names []string
+	var order []hashed
+	for i := range int32(30) {
+		topic := []string{"orders", "no-such", "ä𝄞"}[i%3]
+		names = append(names, fmt.Sprint(topic, "-", i))
+		order = append(order, hashed{topicPartitionHash(topic, i), int(i)})
+	}
+	scalaMapOrder(order)
+	var got []string
+	for _, o := range order {
+		got = append(got, names[o.at])
+	}
+	assert.Equal(t, "ä𝄞-17 no-such-16 orders-12 ä𝄞-23 orders-18 ä𝄞-29 no-such-10 orders-24 ä𝄞-2 no-such-4 ä𝄞-8 orders-3 no-such-25 "+
+		"ä𝄞-14 no-such-13 orders-9 ä𝄞-20 no-such-19 orders-15 no-such-7 ä𝄞-26 orders-21 orders-27 ä𝄞-5 no-such-1 orders-0 no-such-22 "+
+		"ä𝄞-11 orders-6 no-such-28", strings.Join(got, " "))
+}
+
+func TestScalaMapOrderOfTopicIDs(t *testing.T) {
+	var order []hashed
+	for i := range 5 {
+		id := [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18 + byte(i)}
+		name := fmt.Sprint("t", i)
+		if i == 4 {
+			name = ""
+		}
+		order = append(order, hashed{topicIDPartitionHash(id, name, int32(i)), i})
+	}
+	scalaMapOrder(order)
+	var got []int
+	for _, o := range order {
+		got = append(got, o.at)
+	}
+	assert.Equal(t, []int{4, 3, 2, 1, 0}, got)
+}
+
+func TestScalaTrieOrder(t *testing.T) {
+	var names []string
+	for i := range 60 {
+		names = append(names, fmt.Sprint("topic-", i))
+	}
+	scalaTrieOrder(names)
+	assert.Equal(t, "23 52 56 12 28 59 49 43 57 1 18 34 41 5 30 9 45 39 29 42 2 16 6 20 31 8 38 27 53 17 54 15 50 21 32 13 48 58 10 19 "+
+		"26 3 37 0 40 51 14 35 24 33 46 25 11 7 22 44 55 4 47 36", strings.ReplaceAll(strings.Join(names, " "), "topic-", ""))
+}
