@@ -11,13 +11,15 @@ const lastOffset = math.MaxInt64 - 1
 
 // merge merges changed batches into those that are stored, in place: where they overlap, the higher delivery count wins and, if that is the
 // same, the higher state. What lies below start is dropped, and neighbours that are alike become one
-// (PersisterStateBatchCombiner). stored keeps State's invariant; changed may be in any order and overlap.
+// (PersisterStateBatchCombiner). stored keeps State's invariant; changed may be in any order and overlap, though it costs more.
 func merge(stored, changed []Batch, start int64) []Batch {
-	for _, b := range changed {
-		b.FirstOffset, b.LastOffset = max(b.FirstOffset, start, 0), min(b.LastOffset, lastOffset)
-		if b.FirstOffset <= b.LastOffset {
-			stored = insert(stored, b)
+	for len(changed) > 0 {
+		run := 0 // the leading batches that are not empty, ascend and are disjoint
+		for run < len(changed) && changed[run].FirstOffset <= changed[run].LastOffset && (run == 0 || changed[run-1].LastOffset < changed[run].FirstOffset) {
+			run++
 		}
+		stored = mergeRun(stored, changed[:run], max(start, 0))
+		changed = changed[max(run, 1):]
 	}
 	return clip(stored, start)
 }
@@ -35,38 +37,77 @@ func clip(batches []Batch, start int64) []Batch {
 	return batches
 }
 
-// insert merges one batch into batches that keep the invariant.
-func insert(batches []Batch, b Batch) []Batch {
-	// [from, to) are those that overlap b or touch it.
-	from, _ := slices.BinarySearchFunc(batches, b.FirstOffset-1, func(x Batch, first int64) int { return cmp.Compare(x.LastOffset, first) })
-	to := from
-	for to < len(batches) && batches[to].FirstOffset <= b.LastOffset+1 {
-		to++
+// mergeRun merges batches that ascend and are disjoint, as far as they lie in [start, lastOffset], in one walk.
+func mergeRun(stored, run []Batch, start int64) []Batch {
+	for len(run) > 0 && run[0].LastOffset < start {
+		run = run[1:]
 	}
-	if from == to {
-		return slices.Insert(batches, from, b)
+	for len(run) > 0 && run[len(run)-1].FirstOffset > lastOffset {
+		run = run[:len(run)-1]
 	}
-	if from == to {
-		return slices.Insert(batches, from, b)
+	if len(run) == 0 {
+		return stored
 	}
-	var room [8]Batch
-	pieces := room[:0]
-	next := b.FirstOffset // what of b is not placed yet begins here
-	for _, x := range batches[from:to] {
-		if x.FirstOffset > next {
-			pieces = join(pieces, part(b, next, min(x.FirstOffset-1, b.LastOffset)))
+	// [from, to) are the stored batches that the run overlaps, touches or surrounds.
+	first, last := max(run[0].FirstOffset, start), min(run[len(run)-1].LastOffset, lastOffset)
+	from := firstEndingFrom(stored, first-1)
+	to := from + firstBeginningAfter(stored[from:], last+1)
+	if from == to && len(run) == 1 {
+		return slices.Insert(stored, from, part(run[0], first, last))
+	}
+	merged := make([]Batch, 0, to-from+2*len(run)+1)
+	var x Batch // what is left of the stored batch under way
+	x.LastOffset = -1
+	old := stored[from:to]
+	for _, b := range run {
+		b = part(b, first, last)
+		for b.FirstOffset <= b.LastOffset {
+			if x.FirstOffset > x.LastOffset && len(old) > 0 {
+				x, old = old[0], old[1:]
+			}
+			switch {
+			case x.FirstOffset > x.LastOffset || b.LastOffset < x.FirstOffset:
+				merged = join(merged, b)
+				b.FirstOffset = b.LastOffset + 1
+			case x.FirstOffset < b.FirstOffset:
+				end := min(x.LastOffset, b.FirstOffset-1)
+				merged = join(merged, part(x, x.FirstOffset, end))
+				x.FirstOffset = end + 1
+			case b.FirstOffset < x.FirstOffset:
+				merged = join(merged, part(b, b.FirstOffset, x.FirstOffset-1))
+				b.FirstOffset = x.FirstOffset
+			default:
+				end, winner := min(x.LastOffset, b.LastOffset), x
+				if wins(b, x) {
+					winner = b
+				}
+				merged = join(merged, part(winner, x.FirstOffset, end))
+				x.FirstOffset, b.FirstOffset = end+1, end+1
+			}
 		}
-		pieces = join(pieces, part(x, x.FirstOffset, b.FirstOffset-1))
-		winner := x
-		if wins(b, x) {
-			winner = b
-		}
-		pieces = join(pieces, part(winner, max(x.FirstOffset, b.FirstOffset), min(x.LastOffset, b.LastOffset)))
-		pieces = join(pieces, part(x, max(x.FirstOffset, b.LastOffset+1), x.LastOffset))
-		next = max(next, x.LastOffset+1)
 	}
-	pieces = join(pieces, part(b, next, b.LastOffset))
-	return slices.Replace(batches, from, to, pieces...)
+	merged = join(merged, x)
+	for _, x := range old {
+		merged = join(merged, x)
+	}
+	return slices.Replace(stored, from, to, merged...)
+}
+
+// firstEndingFrom is the index of the first batch whose last offset is at or above the offset.
+func firstEndingFrom(batches []Batch, offset int64) int {
+	i, _ := slices.BinarySearchFunc(batches, offset, func(x Batch, o int64) int { return cmp.Compare(x.LastOffset, o) })
+	return i
+}
+
+// firstBeginningAfter is the index of the first batch whose first offset is above the offset.
+func firstBeginningAfter(batches []Batch, offset int64) int {
+	i, _ := slices.BinarySearchFunc(batches, offset, func(x Batch, o int64) int {
+		if x.FirstOffset <= o {
+			return -1
+		}
+		return 1
+	})
+	return i
 }
 
 // wins tells whether batch a stands where both a and b say something.
