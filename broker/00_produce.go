@@ -92,7 +92,7 @@ func produceEntries(q *kmsg.ProduceRequest, p *kmsg.ProduceResponse) ([]*produce
 	for i := range q.Topics {
 		t := &q.Topics[i]
 		at, ok := topics[topicKey{t.Topic, t.TopicID}]
-		if !ok {
+		if !ok && len(t.Partitions) > 0 {
 			at = len(p.Topics)
 			topics[topicKey{t.Topic, t.TopicID}] = at
 			entry := kmsg.NewProduceResponseTopic()

@@ -55,6 +55,9 @@ func (c *Cluster) listOffsets(r *request, q *kmsg.ListOffsetsRequest) kmsg.Respo
 	}
 	entries := map[string]int{}
 	for _, t := range q.Topics {
+		if len(t.Partitions) == 0 {
+			continue
+		}
 		i, ok := entries[t.Topic]
 		if !ok {
 			i = len(resp.Topics)
