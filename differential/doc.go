@@ -5,5 +5,5 @@
 // They need JDK 17 and Maven, and about 1 GB of memory. To look into one thing:
 //
 //	KSHARE_DIFFERENTIAL=full go test ./differential -run TestSessions/share -v
-//	KSHARE_DIFFERENTIAL=full go test ./differential -run TestRandomProbes -v -seed 7 -steps 50
+//	KSHARE_DIFFERENTIAL=full go test ./differential -run TestRandomProbes -v -seed 7 -steps 50 -requests
 package differential

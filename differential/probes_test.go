@@ -13,8 +13,9 @@ import (
 )
 
 var (
-	seed  = flag.Uint64("seed", 0, "the only seed of TestRandomProbes; 0: 3 of them in the short form, 30 in the full one")
-	steps = flag.Int("steps", 50, "how many requests TestRandomProbes sends for a seed")
+	seed     = flag.Uint64("seed", 0, "the only seed of TestRandomProbes; 0: 3 of them in the short form, 30 in the full one")
+	requests = flag.Bool("requests", false, "print each request of TestRandomProbes and what Apache Kafka answered")
+	steps    = flag.Int("steps", 50, "how many requests TestRandomProbes sends for a seed")
 )
 
 // probeConfig makes share and consumer groups assign at once: that an assignment is made a second later would be told
@@ -32,7 +33,7 @@ func TestRandomProbes(t *testing.T) {
 	kafka := startKafka(t, both)
 	defer func() { assert.NoError(t, kafka.Close()) }()
 	p := probe.New()
-	if *seed != 0 && testing.Verbose() {
+	if *requests {
 		p.Trace = func(line string) { fmt.Println(line) }
 	}
 	kshare, err := startKshare(both, p.TopicID)
