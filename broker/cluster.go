@@ -38,6 +38,8 @@ type Cluster struct {
 	connectionIDs atomic.Uint64
 	connectionsMu sync.Mutex // guards the nodes' sets of connections; may be taken while mu is held, not the reverse
 
+	heavy sync.Mutex // held while a heavy request is handled, before mu
+
 	mu         sync.Mutex // guards everything below and all that hangs on it
 	closed     bool
 	id         string // cluster id: 16 random bytes in URL-safe base64

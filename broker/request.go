@@ -74,6 +74,9 @@ func (c *connection) parse(frame []byte) (*request, error) {
 	if r.body, err = protocol.ParseRequestRest(&r.header, frame, r.flexible); err != nil {
 		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, h.Version, err)
 	}
+	if err := r.admit(); err != nil {
+		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, h.Version, err)
+	}
 	return r, nil
 }
 
@@ -86,7 +89,7 @@ func (r *request) run() (a answer, err error) {
 			a, err = nil, fmt.Errorf("%s v%d: internal error: %v", r.api.Name, r.header.Version, p)
 		}
 	}()
-	if a, err = r.handler.handle(r); err != nil {
+	if a, err = r.handle(); err != nil {
 		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, r.header.Version, err)
 	}
 	if r.parked {
@@ -109,6 +112,15 @@ func (r *request) run() (a answer, err error) {
 		return nil, nil
 	}
 	return a, nil
+}
+
+// handle calls the handler.
+func (r *request) handle() (answer, error) {
+	if r.heavy() {
+		r.cluster.heavy.Lock()
+		defer r.cluster.heavy.Unlock()
+	}
+	return r.handler.handle(r)
 }
 
 // park says that the answer comes later, through complete. The cluster's lock is held.
@@ -186,6 +198,11 @@ func decode[Q kmsg.Request](r *request) (Q, error) {
 	q.SetVersion(r.header.Version)
 	if err := q.ReadFrom(r.body); err != nil {
 		return q, fmt.Errorf("%w: %w", protocol.ErrMalformed, err)
+	}
+	if r.heavy() {
+		if n := elements(reflect.ValueOf(q).Elem()); n > maxElements {
+			return q, fmt.Errorf("a request whose lists have %d elements, it may have %d", n, maxElements)
+		}
 	}
 	if !utf8.Valid(r.body) { // binary fields make this common; strings that are wrong are not
 		replaceMalformed(reflect.ValueOf(q).Elem())
