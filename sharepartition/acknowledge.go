@@ -292,19 +292,33 @@ func (k *acknowledging) applyRecords(n int, a *Acknowledgement, until int64, com
 		p.split(n)
 	}
 	from, to := max(b.first, a.FirstOffset, p.start), min(b.last, a.LastOffset, until-1)
-	for offset := from; offset <= to; offset++ {
+	for offset := from; offset <= to; {
 		i := int(offset - b.first)
 		t, count := a.typeAt(offset), b.sp.count(i)
-		if t == TypeRenew {
-			p.put(n, b, i, Acquired, count, k.renewal(offset, offset), false)
-			continue
+		end := b.sp.alike(i, int(to-b.first)+1)
+		if len(a.Types) > 1 {
+			end = i + 1 + alikeTypes(a.Types[offset-a.FirstOffset:], end-i-1)
 		}
-		if commit {
+		last := b.first + int64(end) - 1
+		switch {
+		case t == TypeRenew:
+			p.putRun(n, b, i, end, Acquired, 0, k.renewal(offset, last), false)
+		case commit:
 			s, why := outcome(t, count, &k.lim)
-			k.write.note(offset, offset, s, count, why)
-			p.put(n, b, i, s, count, b.sp.lock[i], true)
+			k.write.note(offset, last, s, count, why)
+			p.putRun(n, b, i, end, s, 0, keepLock, true)
 		}
+		offset = last + 1
 	}
+}
+
+// alikeTypes counts the types behind the first that are the same, at most n.
+func alikeTypes(types []int8, n int) int {
+	same := 0
+	for same < n && types[same+1] == types[0] {
+		same++
+	}
+	return same
 }
 
 // renewal is the lock of this request's renewals, which covers [first, last] from now on.

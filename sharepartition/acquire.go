@@ -197,23 +197,56 @@ func (a *acquisition) pick(n int, first, last, left int64) int64 {
 		if limit > 2 && count == limit-1 && got > 0 {
 			break
 		}
+		if count < from && narrowed == 0 {
+			end := a.plain(b, i, last, left-got)
+			through := b.first + int64(end) - 1
+			p.putRun(n, b, i, end, Acquired, 1, a.hold(offset, through), false)
+			a.extend(offset, through, count+1, got > 0)
+			got += int64(end - i)
+			i = end - 1
+			if a.Mode == RecordLimit && got == left {
+				break
+			}
+			continue
+		}
 		if count >= from && narrowed == 0 {
 			narrowed = max(1, b.size()>>(count-from+1))
 		}
 		count = min(count+1, MaxDeliveryCount)
 		p.put(n, b, i, Acquired, count, a.hold(offset, offset), false)
-		if k := len(a.out) - 1; got > 0 && a.out[k].LastOffset == offset-1 && a.out[k].DeliveryCount == int16(count) {
-			a.out[k].LastOffset = offset
-			a.count++
-		} else {
-			a.report(offset, offset, count)
-		}
+		a.extend(offset, offset, count, got > 0)
 		got++
 		if limit > 2 && count == limit || a.Mode == RecordLimit && got == left || got == narrowed {
 			break
 		}
 	}
 	return got
+}
+
+// plain is the end of the run of available records from i on that are like the first, whose delivery count bounds nothing.
+func (a *acquisition) plain(b *batch, i int, last, left int64) int {
+	to := int(min(int64(len(b.sp.rec)), last-b.first+1))
+	if a.Mode == RecordLimit {
+		to = int(min(int64(to), int64(i)+left))
+	}
+	to = b.sp.alike(i, to)
+	for end := i + 1; end < to; end++ {
+		if b.sp.avail[end>>6]>>(end&63)&1 == 0 {
+			return end
+		}
+	}
+	return to
+}
+
+// extend reports acquired records as part of the last range, where that ends before them and they belong to the same batch, or as another.
+func (a *acquisition) extend(first, last int64, count uint8, sameBatch bool) {
+	k := len(a.out) - 1
+	if !sameBatch || a.out[k].LastOffset != first-1 || a.out[k].DeliveryCount != int16(count) {
+		a.report(first, last, count)
+		return
+	}
+	a.out[k].LastOffset = last
+	a.count += last - first + 1
 }
 
 // fresh acquires offsets [first, last] that no batch covers, about room of them, as new batches before number n.
@@ -285,9 +318,7 @@ func (a *acquisition) add(n int, first, last int64) {
 func (a *acquisition) leading(n int, room int64) {
 	b := a.p.at(n)
 	lock := a.hold(b.first, b.first+room-1)
-	for i := range int(room) {
-		a.p.put(n, b, i, Acquired, 1, lock, false)
-	}
+	a.p.putRun(n, b, 0, int(room), Acquired, 1, lock, false)
 	a.report(b.first, b.first+room-1, 1)
 }
 

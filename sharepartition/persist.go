@@ -151,13 +151,28 @@ func (p *Partition) settle(run *StateBatch, limit int, commit bool) {
 			if !b.sp.pending(i) {
 				continue
 			}
-			s, lock, count := b.sp.state(i), uint32(0), b.sp.count(i)
-			if !commit {
-				s, lock = p.rolledBack(b.sp.lock[i], count, limit, offset, offset)
+			if commit {
+				end := b.sp.unanswered(i, int(to-b.first)+1)
+				p.putRun(n, b, i, end, b.sp.state(i), 0, 0, false)
+				offset = b.first + int64(end) - 1
+				continue
 			}
+			count := b.sp.count(i)
+			s, lock := p.rolledBack(b.sp.lock[i], count, limit, offset, offset)
 			p.put(n, b, i, s, count, lock, false)
 		}
 	}
+}
+
+// unanswered is the end of the run of records from i on that wait for an answer and are alike, at most to.
+func (s *split) unanswered(i, to int) int {
+	to = s.alike(i, to)
+	for end := i + 1; end < to; end++ {
+		if s.pend[end>>6]>>(end&63)&1 == 0 {
+			return end
+		}
+	}
+	return to
 }
 
 // rolledBack is the state and lock of records [first, last] whose change could not be persisted.

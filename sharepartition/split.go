@@ -130,7 +130,7 @@ func (p *Partition) putWhole(n int, s State, count uint8, lock uint32, pending b
 	b.state, b.count, b.lock, b.pending = s, count, lock, pending
 }
 
-// put sets the state of record i of the split batch n. Every change of it goes through here, so the counts hold.
+// put sets the state of record i of the split batch n. Every change of it goes through here or putRun, so the counts hold.
 func (p *Partition) put(n int, b *batch, i int, s State, count uint8, lock uint32, pending bool) {
 	sp := b.sp
 	old := sp.state(i)
