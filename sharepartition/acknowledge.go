@@ -295,10 +295,11 @@ func (k *acknowledging) applyRecords(n int, a *Acknowledgement, until int64, com
 	for offset := from; offset <= to; {
 		i := int(offset - b.first)
 		t, count := a.typeAt(offset), b.sp.count(i)
-		end := b.sp.alike(i, int(to-b.first)+1)
+		end := int(to-b.first) + 1
 		if len(a.Types) > 1 {
 			end = i + 1 + alikeTypes(a.Types[offset-a.FirstOffset:], end-i-1)
 		}
+		end = b.sp.alike(i, end)
 		last := b.first + int64(end) - 1
 		switch {
 		case t == TypeRenew:
