@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -78,7 +79,7 @@ func TestClientsOfThreeNodes(t *testing.T) {
 	})
 }
 
-// drain reads n records, each once, and returns how many there are in each partition.
+// drain reads n records, each once, closes the client, and returns how many there are in each partition.
 func drain(t *testing.T, client *kgo.Client, n int) map[int32]int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -93,6 +94,7 @@ func drain(t *testing.T, client *kgo.Client, n int) map[int32]int {
 		})
 	}
 	client.CloseAllowingRebalance()
+	synctest.Wait() // the nodes have seen the connections end
 	return read
 }
 
