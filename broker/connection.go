@@ -22,6 +22,8 @@ const (
 	// trustedFrame is the largest frame whose memory is taken as soon as its length is known. A longer one gets
 	// memory as its bytes arrive, so that a length alone costs nothing.
 	trustedFrame = 1 << 20
+	// growth is how many times the bytes that have arrived of such a frame its memory may be.
+	growth = 4
 )
 
 // connection is one client connection. Its goroutine reads a request, handles it and writes the answer before
@@ -249,7 +251,7 @@ func (f *frameReader) large(size int) ([]byte, error) {
 		if n == size {
 			return frame, nil
 		}
-		grown := make([]byte, min(size, 2*n))
+		grown := make([]byte, min(size, growth*n))
 		copy(grown, frame)
 		frame = grown
 	}
