@@ -25,6 +25,9 @@ func main() {
 func run(dir string, configs []string) error {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, os.Interrupt)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
 	profile, err := os.Create(filepath.Join(dir, fmt.Sprintf("kshare-%d.pprof", os.Getpid())))
 	if err != nil {
 		return err
