@@ -9,6 +9,9 @@ SHELL := bash
 LISTEN ?= 127.0.0.1:9092
 ARGS ?=
 
+# How many times make crash kills the broker.
+ROUNDS ?= 50
+
 # Packages with fuzz targets, and how long each target runs.
 FUZZTIME ?= 10s
 
@@ -35,6 +38,10 @@ test: ## run all tests that need Go alone
 .PHONY: race
 race: ## run the tests under the race detector with all invariants checked; needs a C compiler
 	@CGO_ENABLED=1 $(GO) test -race -tags invariants -short ./...
+
+.PHONY: crash
+crash: ## kill a broker under load ROUNDS (50) times and look for what it had answered
+	@$(GO) test -count=1 -v -run '^TestKill$$' ./crash -rounds $(ROUNDS)
 
 .PHONY: lint
 lint: ## check formatting, vet and staticcheck

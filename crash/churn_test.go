@@ -65,10 +65,7 @@ func (l *ledger) noteTopic(name string, fate topicFate) {
 // that it has doomed since; until then it is whole.
 func (l *ledger) verifyTopics(t *testing.T, ctx context.Context, admin *kadm.Client, fates map[string]topicFate) {
 	t.Helper()
-	topics, err := admin.ListTopics(ctx)
-	require.NoError(t, err)
-	ends, err := admin.ListEndOffsets(ctx, topics.Names()...)
-	require.NoError(t, err)
+	topics, ends := endsOfTopics(t, ctx, admin)
 	doomed := func(name string) bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -96,13 +93,24 @@ func (l *ledger) verifyTopics(t *testing.T, ctx context.Context, admin *kadm.Cli
 	}
 }
 
+// endsOfTopics lists the topics and their ends. A topic that is deleted in between makes it begin anew.
+func endsOfTopics(t *testing.T, ctx context.Context, admin *kadm.Client) (kadm.TopicDetails, kadm.ListedOffsets) {
+	t.Helper()
+	for {
+		topics, err := admin.ListTopics(ctx)
+		require.NoError(t, err)
+		ends, err := admin.ListEndOffsets(ctx, topics.Names()...)
+		if err == nil {
+			return topics, ends
+		}
+		require.ErrorContains(t, err, kerr.UnknownTopicOrPartition.Message)
+	}
+}
+
 // filledPartitions counts the partitions of users' topics that have records.
 func filledPartitions(t *testing.T, ctx context.Context, admin *kadm.Client) (n int) {
 	t.Helper()
-	topics, err := admin.ListTopics(ctx)
-	require.NoError(t, err)
-	ends, err := admin.ListEndOffsets(ctx, topics.Names()...)
-	require.NoError(t, err)
+	_, ends := endsOfTopics(t, ctx, admin)
 	ends.Each(func(o kadm.ListedOffset) {
 		if o.Offset > 0 {
 			n++
