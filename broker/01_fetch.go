@@ -257,11 +257,8 @@ func (p *partition) checkLeader(n *node, epoch int32) int16 {
 // answer makes the answer of a fetch: all its partitions, or in a session those that have something to tell.
 func (f *fetch) answer(r *fetchResults) *fetchAnswer {
 	a := &fetchAnswer{version: f.request.header.Version, sessionID: f.view.finish(r)}
-	for i, fp := range f.view.partitions {
-		if f.view.omits(i) {
-			continue
-		}
-		result := r.list[i]
+	for _, i := range f.answerOrder() {
+		fp, result := f.view.partitions[i], r.list[i]
 		if n := len(a.topics); n == 0 || a.topics[n-1].name != fp.topic || a.topics[n-1].id != fp.topicID {
 			a.topics = append(a.topics, fetchAnswerTopic{name: fp.topic, id: fp.topicID})
 		}
@@ -275,6 +272,19 @@ func (f *fetch) answer(r *fetchResults) *fetchAnswer {
 		}
 	}
 	return a
+}
+
+// answerOrder are the places of the partitions that the answer lists. Those that were unknown from the start come last.
+func (f *fetch) answerOrder() []int {
+	order := make([]int, 0, len(f.view.partitions))
+	for _, unknown := range []bool{false, true} {
+		for i, fp := range f.view.partitions {
+			if fp.unknown == unknown && !f.view.omits(i) {
+				order = append(order, i)
+			}
+		}
+	}
+	return order
 }
 
 // fetchWaiter is a Fetch that waits for records.

@@ -19,23 +19,38 @@ func init() { handlers[deleteRecordsKey] = writing(locked((*Cluster).deleteRecor
 
 func (c *Cluster) deleteRecords(r *request, q *kmsg.DeleteRecordsRequest) kmsg.Response {
 	p := response[*kmsg.DeleteRecordsResponse](q)
-	for _, t := range q.Topics {
-		entry := kmsg.NewDeleteRecordsResponseTopic()
-		entry.Topic = t.Topic
-		last := map[int32]int{} // the last entry for a partition counts
-		for i, dp := range t.Partitions {
-			last[dp.Partition] = i
+	type key struct {
+		topic string
+		index int32
+	}
+	last := map[key]*kmsg.DeleteRecordsRequestTopicPartition{} // the last entry for a partition counts
+	for i := range q.Topics {
+		for j := range q.Topics[i].Partitions {
+			dp := &q.Topics[i].Partitions[j]
+			last[key{q.Topics[i].Topic, dp.Partition}] = dp
 		}
-		for i, dp := range t.Partitions {
-			if last[dp.Partition] != i {
+	}
+	entries := map[string]int{}
+	for i := range q.Topics {
+		t := &q.Topics[i]
+		for j := range t.Partitions {
+			dp := &t.Partitions[j]
+			if last[key{t.Topic, dp.Partition}] != dp {
 				continue
+			}
+			at, ok := entries[t.Topic]
+			if !ok {
+				at = len(p.Topics)
+				entries[t.Topic] = at
+				entry := kmsg.NewDeleteRecordsResponseTopic()
+				entry.Topic = t.Topic
+				p.Topics = append(p.Topics, entry)
 			}
 			pe := kmsg.NewDeleteRecordsResponseTopicPartition()
 			pe.Partition = dp.Partition
-			pe.LowWatermark, pe.ErrorCode = c.deletePartitionRecords(r.node, t.Topic, dp)
-			entry.Partitions = append(entry.Partitions, pe)
+			pe.LowWatermark, pe.ErrorCode = c.deletePartitionRecords(r.node, t.Topic, *dp)
+			p.Topics[at].Partitions = append(p.Topics[at].Partitions, pe)
 		}
-		p.Topics = append(p.Topics, entry)
 	}
 	return p
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -51,10 +52,6 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 	if q.IsRenewAck && (q.MaxWaitMillis != 0 || q.MinBytes != 0 || q.MaxBytes != 0 || q.MaxRecords != 0) {
 		return &shareFetchAnswer{errorCode: errorcode.InvalidRequest}
 	}
-	mode := sharepartition.AcquireMode(q.ShareAcquireMode)
-	if mode != sharepartition.BatchOptimized && mode != sharepartition.RecordLimit {
-		return &shareFetchAnswer{errorCode: errorcode.UnknownServerError}
-	}
 	asked := newShareFetchRequest(caller, q)
 	session, code := caller.sessions().Fetch(asked, int(c.brokerInt("group.share.max.share.sessions")))
 	if code == errorcode.ShareSessionLimitReached && q.MaxWaitMillis > 0 {
@@ -65,7 +62,7 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 	if code != errorcode.None {
 		return &shareFetchAnswer{errorCode: code}
 	}
-	f := &shareFetch{caller: caller, session: session, q: q, mode: mode}
+	f := &shareFetch{caller: caller, session: session, q: q, mode: sharepartition.AcquireMode(q.ShareAcquireMode)}
 	failed := f.acknowledge()
 	if failed != nil || session.Final || q.IsRenewAck || c.timing == TimingFast {
 		f.settle()
@@ -79,6 +76,10 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 	}
 	if q.IsRenewAck {
 		return f.answer(nil)
+	}
+	if f.mode != sharepartition.BatchOptimized && f.mode != sharepartition.RecordLimit && f.knowsAny() {
+		f.settle()
+		return &shareFetchAnswer{errorCode: errorcode.UnknownServerError}
 	}
 	results := f.attempt(false)
 	if f.settle() && results == nil {
@@ -244,6 +245,14 @@ type shareLoad struct {
 	// late means that the error does not end the wait, unready that the partition is not in the answer. Both stand for what Apache Kafka takes its time
 	// for, reading the state from the share coordinator, and are set with timing=kafka alone.
 	late, unready bool
+}
+
+// knowsAny tells whether one of the session's partitions exists, so that there is something to acquire from.
+func (f *shareFetch) knowsAny() bool {
+	return slices.ContainsFunc(f.session.Partitions, func(at sharesession.Partition) bool {
+		_, code := f.caller.request.cluster.sharePartitionNamed(at)
+		return code == errorcode.None
+	})
 }
 
 // load finds the share partition of an entry, or the result that says why there is none.

@@ -79,20 +79,27 @@ type shareAcknowledgePartition struct {
 func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowledgeRequest) bool {
 	renew := q.Version >= 2 && q.IsRenewAck
 	var acks []sharepartition.Acknowledgement
-	any := false
+	last, some := lastAcknowledged(q)
 	for i := range q.Topics {
 		t := shareAcknowledgeTopic{id: q.Topics[i].TopicID}
 		for j := range q.Topics[i].Partitions {
 			p := &q.Topics[i].Partitions[j]
+			at := sharesession.Partition{TopicID: t.id, Partition: p.Partition}
+			if last != nil && last[at] != p {
+				continue
+			}
 			result := &shareAckResult{}
 			if len(p.AcknowledgementBatches) > 0 {
-				any = true
 				acks = acks[:0]
 				for _, b := range p.AcknowledgementBatches {
 					acks = append(acks, sharepartition.Acknowledgement{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, Types: b.AcknowledgeTypes})
 				}
-				result = caller.acknowledge(sharesession.Partition{TopicID: t.id, Partition: p.Partition}, acks, renew)
+				result = caller.acknowledge(at, acks, renew)
 				result.settle()
+			} else if _, code := caller.request.cluster.sharePartitionNamed(at); code != errorcode.None {
+				result = ackFailed(code, "")
+			} else if !some {
+				continue // without acknowledgements a partition is answered only beside others that have some
 			}
 			if result.whole {
 				a.errorCode, a.topics, a.nodes = result.code, nil, nil
@@ -103,12 +110,33 @@ func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowl
 			}
 			t.partitions = append(t.partitions, shareAcknowledgePartition{p.Partition, result})
 		}
-		a.topics = append(a.topics, t)
-	}
-	if !any {
-		a.topics = nil // partitions without acknowledgements are answered only beside others that have some
+		if len(t.partitions) > 0 {
+			a.topics = append(a.topics, t)
+		}
 	}
 	return true
+}
+
+// lastAcknowledged finds the entry of each partition that counts, the last; nil where there is one partition alone. some tells whether there
+// are acknowledgements at all.
+func lastAcknowledged(q *kmsg.ShareAcknowledgeRequest) (last map[sharesession.Partition]*kmsg.ShareAcknowledgeRequestTopicPartition, some bool) {
+	n := 0
+	for i := range q.Topics {
+		n += len(q.Topics[i].Partitions)
+	}
+	if n > 1 {
+		last = make(map[sharesession.Partition]*kmsg.ShareAcknowledgeRequestTopicPartition, n)
+	}
+	for i := range q.Topics {
+		for j := range q.Topics[i].Partitions {
+			p := &q.Topics[i].Partitions[j]
+			some = some || len(p.AcknowledgementBatches) > 0
+			if last != nil {
+				last[sharesession.Partition{TopicID: q.Topics[i].TopicID, Partition: p.Partition}] = p
+			}
+		}
+	}
+	return last, some
 }
 
 // AppendTo implements answer.

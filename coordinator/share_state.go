@@ -186,7 +186,7 @@ func (g *Groups) ShareStateDeleted(group string, topics [][16]byte, e *Effects) 
 	sg.recordState(e)
 }
 
-// SharePartitions lists the share partitions of a group that have state, in the order of topic names; none for a
+// SharePartitions lists the share partitions of a group that have state, topics in Kafka's order; none for a
 // group that does not exist.
 func (g *Groups) SharePartitions(group string) []TopicPartitions {
 	sg, ok := g.groups[group].(*shareGroup)
@@ -194,11 +194,10 @@ func (g *Groups) SharePartitions(group string) []TopicPartitions {
 		return nil
 	}
 	var out []TopicPartitions
-	for _, id := range sg.initialized.ids() {
+	for _, id := range assignor.TopicOrder(sg.initialized.ids()) {
 		t := sg.initialized[id]
 		out = append(out, TopicPartitions{id, t.name, t.sorted()})
 	}
-	slices.SortStableFunc(out, func(a, b TopicPartitions) int { return compareStrings(a.Name, b.Name) })
 	return out
 }
 

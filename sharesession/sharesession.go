@@ -88,9 +88,10 @@ type Fetch struct {
 }
 
 // Fetch checks a ShareFetch and moves its session on: one epoch a request. capacity is
-// group.share.max.share.sessions. Errors change nothing:
+// group.share.max.share.sessions. Errors change nothing, but for one:
 //
 //	INVALID_REQUEST                 acknowledgements with epoch 0
+//	UNKNOWN_SERVER_ERROR            epoch 0 and a partition named twice; the member's session is gone all the same
 //	SHARE_SESSION_LIMIT_REACHED     no room for another session; Kafka answers it after MaxWaitMs
 //	SHARE_SESSION_NOT_FOUND         any epoch but 0 without a session
 //	INVALID_SHARE_SESSION_EPOCH     not the epoch that is next
@@ -119,6 +120,12 @@ func (s *Sessions) create(r *FetchRequest, capacity int) (*Fetch, int16) {
 		return nil, errorcode.InvalidRequest
 	}
 	old := s.byKey[r.Key]
+	if twice(r.Partitions) {
+		if old != nil {
+			s.remove(old)
+		}
+		return nil, errorcode.UnknownServerError
+	}
 	if old == nil && len(s.byKey) >= capacity {
 		return nil, errorcode.ShareSessionLimitReached
 	}
@@ -137,6 +144,21 @@ func (s *Sessions) create(r *FetchRequest, capacity int) (*Fetch, int16) {
 		s.connections[r.Key.Group]++
 	}
 	return &Fetch{Partitions: slices.Clone(made.order), session: made, full: true, next: made.epoch}, errorcode.None
+}
+
+// twice tells whether a partition is named more than once.
+func twice(partitions []Partition) bool {
+	if len(partitions) < 2 {
+		return false
+	}
+	seen := make(map[Partition]bool, len(partitions))
+	for _, p := range partitions {
+		if seen[p] {
+			return true
+		}
+		seen[p] = true
+	}
+	return false
 }
 
 // Acknowledge checks a ShareAcknowledge and moves its session on. final means that the session ends once the

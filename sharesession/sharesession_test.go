@@ -175,17 +175,26 @@ func TestClear(t *testing.T) {
 // TestPartitions adds before it removes, keeps the order, and rotates it by the epoch.
 func TestPartitions(t *testing.T) {
 	s := New()
-	f := fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 0, Partitions: parts(0, 1, 2, 1)})
+	f := fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 0, Partitions: parts(0, 1, 2)})
 	require.Equal(t, parts(0, 1, 2), f.Partitions)
 	for epoch, want := range map[int32][]Partition{1: parts(1, 2, 0), 2: parts(2, 0, 1), 3: parts(0, 1, 2), 4: parts(1, 2, 0)} {
 		require.Equal(t, want, s.byKey[m1].rotated(epoch), "epoch %d", epoch)
 	}
-	f = fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 1, Partitions: parts(3), Forgotten: parts(3, 1)})
+	f = fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 1, Partitions: parts(3, 3), Forgotten: parts(3, 1)})
 	require.Equal(t, parts(2, 0), f.Partitions)
 	f = fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 2, Partitions: parts(1), Forgotten: parts(3)})
 	require.Equal(t, parts(1, 0, 2), f.Partitions)
 	f = fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 3, Forgotten: parts(0, 1, 2)})
 	require.Empty(t, f.Partitions)
+}
+
+// TestTwice is a partition named twice as a session begins: there is none then, the one before has ended too.
+func TestTwice(t *testing.T) {
+	s := New()
+	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 0, Partitions: parts(0)})
+	fetch(t, s, errorcode.UnknownServerError, FetchRequest{Key: m1, Epoch: 0, Partitions: parts(0, 1, 0)})
+	fetch(t, s, errorcode.ShareSessionNotFound, FetchRequest{Key: m1, Epoch: 1})
+	require.Empty(t, s.Clear())
 }
 
 // TestListed are the entries that the recorded answers have.
