@@ -75,7 +75,7 @@ func (w *world) odds(n int) bool { return w.rand.IntN(n) == 0 }
 // topic draws a topic's name, mostly of one that exists.
 func (w *world) topic() string {
 	if w.odds(15) {
-		return one(w.rand, "", "no.such", "illegal/name", "__consumer_offsets")
+		return one(w.rand, "", "no.such", "illegal/name")
 	}
 	if w.odds(4) {
 		return one(w.rand, w.topics...)
