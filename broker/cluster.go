@@ -189,15 +189,30 @@ func (c *Cluster) Addrs() []string {
 // ID returns the cluster id.
 func (c *Cluster) ID() string { return c.id }
 
-// after calls f under the lock once d has passed, unless the cluster has been closed by then.
+// after calls f under the lock once d has passed, unless the cluster has been closed or the timer stopped by then. The lock is held, and
+// for Stop too.
 func (c *Cluster) after(d time.Duration, f func()) clock.Timer {
-	return c.clock.AfterFunc(d, func() {
+	t := &lockedTimer{}
+	t.Timer = c.clock.AfterFunc(d, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if !c.closed {
+		if !c.closed && !t.stopped {
 			f()
 		}
 	})
+	return t
+}
+
+// lockedTimer is a timer that has not fired before its function has the lock: one that was stopped while the function waited for it does
+// nothing.
+type lockedTimer struct {
+	clock.Timer
+	stopped bool
+}
+
+func (t *lockedTimer) Stop() bool {
+	t.stopped = true
+	return t.Timer.Stop()
 }
 
 // now is the current time in ms since 1970, as records carry it.

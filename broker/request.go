@@ -93,7 +93,8 @@ func (r *request) run() (a answer, err error) {
 		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, r.header.Version, err)
 	}
 	if r.parked {
-		if a = r.wait(); a == nil && r.closing == nil {
+		var ok bool
+		if a, ok = r.wait(); !ok {
 			return nil, fmt.Errorf("%s v%d: the connection ended while the request waited", r.api.Name, r.header.Version)
 		}
 	}
@@ -144,11 +145,11 @@ func (r *request) takeCommit() {
 	}
 }
 
-// wait waits until a parked request is completed or its connection is closed by the broker.
-func (r *request) wait() answer {
+// wait waits until a parked request is completed, or is false where its connection is closed before.
+func (r *request) wait() (answer, bool) {
 	select {
 	case a := <-r.done:
-		return a
+		return a, true
 	case <-r.conn.gone:
 	}
 	r.cluster.mu.Lock()
@@ -157,7 +158,7 @@ func (r *request) wait() answer {
 		r.cancel()
 		r.cancel = nil
 	}
-	return nil
+	return nil, false
 }
 
 // handler answers the requests of one API.
