@@ -66,6 +66,14 @@ bench: ## measure kshare beside kfake for some minutes and write docs/benchmarks
 interop: ## real clients against kshare; needs JDK 17, Maven, Python 3, Node 18 and Rust, and downloads what they use; ARGS=-short for fewer records
 	@KSHARE_INTEROP=1 $(GO) test -count=1 -timeout 40m -run '^TestInterop$$' $(ARGS) ./interop
 
+.PHONY: differential
+differential: ## hold kshare against a running Apache Kafka for some minutes; needs JDK 17, Maven and 1 GB of memory, and downloads Kafka
+	@KSHARE_DIFFERENTIAL=short $(GO) test -count=1 -timeout 20m -v $(ARGS) ./differential
+
+.PHONY: differential-full
+differential-full: ## the same with all sessions of the gate and more random probes; takes some 20 minutes
+	@KSHARE_DIFFERENTIAL=full $(GO) test -count=1 -timeout 60m -v $(ARGS) ./differential
+
 .PHONY: ci
 ci: ## what CI runs beyond make test: the short form of every target
 	@bash .ci/ci
