@@ -19,6 +19,9 @@ import (
 // first answer that has it, in every way that its type allows and no rule lets pass. The comparison must see
 // each alteration.
 func TestMutations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a test of the comparison alone, which takes long under the race detector")
+	}
 	files, err := filepath.Glob(vectors + "/*.jsonl.gz")
 	require.NoError(t, err)
 	seen := map[string]bool{}

@@ -83,6 +83,8 @@ func (p *playback) decode(st *Step, i int, frame []byte) *answer {
 
 // renamed returns the recorded answer with the ids of this server.
 func (p *playback) renamed(st *Step, i int) []byte {
+	p.mu.Lock() // ids are learned as requests come
+	defer p.mu.Unlock()
 	a := p.decode(st, i, st.Answers[i])
 	if a == nil {
 		return p.ids.bytes(st.Answers[i])

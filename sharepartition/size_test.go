@@ -11,7 +11,7 @@ import (
 
 // TestOneRecordBatches grows the ring, acknowledges in random order and gives the memory back.
 func TestOneRecordBatches(t *testing.T) {
-	const records = 5000
+	const records = 1000
 	d := newDesk(t)
 	for range records {
 		d.produce(1)
@@ -23,7 +23,7 @@ func TestOneRecordBatches(t *testing.T) {
 		w, refusal := d.p.Acknowledge(d.now, "m1", []Acknowledgement{ack(int64(offset), int64(offset), TypeAccept)}, d.lim)
 		require.Nil(t, refusal)
 		d.p.Persisted(w.ID, 0)
-		if i%500 == 0 {
+		if i%100 == 0 {
 			require.NoError(t, d.p.Check())
 		}
 	}
