@@ -2,7 +2,7 @@
 //
 // Each broker is a process of its own, fresh for each run, and is given its work by this program over loopback connections. Every trial is run several
 // times, the two brokers taking turns, so that what else goes on in the machine meets both; medians are compared. CPU time and memory are the
-// kernel's accounts of the broker's process.
+// kernel's accounts of the broker's process. It builds the brokers and has to run in its own directory.
 package main
 
 import (
