@@ -79,3 +79,11 @@ func TestStopsWithItsContext(t *testing.T) {
 	_, err := build(ctx, t.TempDir(), "")
 	require.Error(t, err)
 }
+
+func TestMedian(t *testing.T) {
+	require.Equal(t, 2.0, median([]float64{3, 1, 2}))
+	require.Equal(t, 2.5, median([]float64{4, 1, 3, 2}))
+	require.Equal(t, 7.0, median([]float64{7}))
+	require.Equal(t, 2.0, median([]float64{5, 1, 2, 2, 9}))
+	require.Zero(t, median(nil))
+}

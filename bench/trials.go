@@ -395,4 +395,7 @@ func quantile(values []float64, part float64) float64 {
 	return sorted[min(len(sorted)-1, int(part*float64(len(sorted))))]
 }
 
-func median(values []float64) float64 { return quantile(values, 0.5) }
+// median is the value in the middle, or between the two that are.
+func median(values []float64) float64 {
+	return (quantile(values, 0.5) + quantile(values, 0.5-0.5/float64(max(len(values), 1)))) / 2
+}
