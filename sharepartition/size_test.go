@@ -11,7 +11,7 @@ import (
 
 // TestOneRecordBatches grows the ring, acknowledges in random order and gives the memory back.
 func TestOneRecordBatches(t *testing.T) {
-	const records = 1000
+	const records = 1500 // beyond the slots that a quiet partition keeps
 	d := newDesk(t)
 	for range records {
 		d.produce(1)
@@ -29,7 +29,7 @@ func TestOneRecordBatches(t *testing.T) {
 	}
 	require.NoError(t, d.p.Check())
 	require.Equal(t, int64(records), d.p.StartOffset())
-	require.Len(t, d.p.slots, minSlots)
+	require.Equal(t, minSlots, len(d.p.slots))
 }
 
 // TestLocksAreGivenBack renews again and again while one lock holds on.
