@@ -397,5 +397,10 @@ func quantile(values []float64, part float64) float64 {
 
 // median is the value in the middle, or between the two that are.
 func median(values []float64) float64 {
-	return (quantile(values, 0.5) + quantile(values, 0.5-0.5/float64(max(len(values), 1)))) / 2
+	n := len(values)
+	if n == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
