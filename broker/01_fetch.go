@@ -134,9 +134,6 @@ func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchR
 		}
 		return result
 	}
-	if fp.maxBytes < 0 || f.maxBytes < 0 {
-		return failedFetch(fp.index, errorcode.UnknownServerError)
-	}
 	result := fetchResult{
 		index:            fp.index,
 		highWatermark:    p.highWatermark(),
@@ -155,6 +152,9 @@ func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchR
 	}
 	if fp.fetchOffset < p.log.StartOffset() || fp.fetchOffset > p.log.EndOffset() {
 		return failedFetch(fp.index, errorcode.OffsetOutOfRange)
+	}
+	if fp.maxBytes < 0 || f.maxBytes < 0 {
+		return failedFetch(fp.index, errorcode.UnknownServerError)
 	}
 	end := result.highWatermark
 	if f.committed {

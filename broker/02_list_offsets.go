@@ -1,9 +1,6 @@
 package broker
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/protocol"
@@ -94,9 +91,9 @@ func (c *Cluster) listOffsets(r *request, q *kmsg.ListOffsetsRequest) kmsg.Respo
 
 // orderListOffsets puts an answer into Kafka's order: topics are grouped in one of Scala's maps, their partitions in another.
 func orderListOffsets(resp *kmsg.ListOffsetsResponse) {
-	names := make([]string, len(resp.Topics))
+	topics := make([]hashed, len(resp.Topics))
 	for i, t := range resp.Topics {
-		names[i] = t.Topic
+		topics[i] = hashed{javaHash(t.Topic), i}
 		order := make([]hashed, len(t.Partitions))
 		for j, p := range t.Partitions {
 			order[j] = hashed{topicPartitionHash(t.Topic, p.Partition), j}
@@ -107,12 +104,12 @@ func orderListOffsets(resp *kmsg.ListOffsetsResponse) {
 			resp.Topics[i].Partitions[j] = t.Partitions[o.at]
 		}
 	}
-	scalaTrieOrder(names)
-	place := make(map[string]int, len(names))
-	for i, name := range names {
-		place[name] = i
+	scalaTrieOrder(topics)
+	ordered := make([]kmsg.ListOffsetsResponseTopic, len(topics))
+	for i, o := range topics {
+		ordered[i] = resp.Topics[o.at]
 	}
-	slices.SortFunc(resp.Topics, func(a, b kmsg.ListOffsetsResponseTopic) int { return cmp.Compare(place[a.Topic], place[b.Topic]) })
+	resp.Topics = ordered
 }
 
 // offsetAt is an offset that was looked for, with the timestamp and leader epoch of the record there.

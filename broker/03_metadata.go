@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/coordinator/assignor"
 	"kshare/protocol/errorcode"
 )
 
@@ -89,7 +90,9 @@ func (c *Cluster) metadataTopics(q *kmsg.MetadataRequest) []kmsg.MetadataRespons
 	if slices.ContainsFunc(q.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.TopicID != [16]byte{} }) {
 		return c.metadataByID(q)
 	}
-	var known, unknown []kmsg.MetadataResponseTopic
+	var known []kmsg.MetadataResponseTopic
+	var names []string
+	unknown := map[string]kmsg.MetadataResponseTopic{}
 	seen := map[string]bool{}
 	for _, asked := range q.Topics {
 		name := *asked.Topic
@@ -106,13 +109,16 @@ func (c *Cluster) metadataTopics(q *kmsg.MetadataRequest) []kmsg.MetadataRespons
 				if q.IncludeTopicAuthorizedOperations {
 					entry.AuthorizedOperations = topicOperations
 				}
-				unknown = append(unknown, entry)
+				names, unknown[name] = append(names, name), entry
 				continue
 			}
 		}
 		known = append(known, c.metadataTopic(q, t))
 	}
-	return append(known, unknown...)
+	for _, name := range assignor.StringOrder(names) { // out of a java.util.HashSet
+		known = append(known, unknown[name])
+	}
+	return known
 }
 
 // metadataByID are the entries for topics that are asked for by id.

@@ -63,7 +63,11 @@ func (c *Cluster) describeTopicPartitions(r *request, q *kmsg.DescribeTopicParti
 				if invalidTopicName(name) != "" {
 					code = errorcode.InvalidTopicException
 				}
-				p.Topics = append(p.Topics, undescribedTopic(name, code))
+				entry := undescribedTopic(name, code)
+				if name == "" { // fails where Apache Kafka looks for the rights
+					entry.ErrorCode, entry.AuthorizedOperations = errorcode.UnknownServerError, noOperations
+				}
+				p.Topics = append(p.Topics, entry)
 			}
 			continue
 		}

@@ -129,10 +129,11 @@ type shareFetch struct {
 // acknowledge applies the acknowledgements that the request carries. It returns a result only where the whole answer fails.
 func (f *shareFetch) acknowledge() *shareAckResult {
 	renew := f.q.Version >= 2 && f.q.IsRenewAck
+	last := f.lastNamed()
 	for i := range f.q.Topics {
 		for j := range f.q.Topics[i].Partitions {
 			p := &f.q.Topics[i].Partitions[j]
-			if len(p.AcknowledgementBatches) == 0 {
+			if len(p.AcknowledgementBatches) == 0 || last != nil && last[sharesession.Partition{TopicID: f.q.Topics[i].TopicID, Partition: p.Partition}] != p {
 				continue
 			}
 			acks := make([]sharepartition.Acknowledgement, len(p.AcknowledgementBatches))
@@ -155,6 +156,25 @@ func (f *shareFetch) acknowledge() *shareAckResult {
 		}
 	}
 	return nil
+}
+
+// lastNamed finds the entry of each partition whose acknowledgements count, the last; nil where the request names one partition at most.
+func (f *shareFetch) lastNamed() map[sharesession.Partition]*kmsg.ShareFetchRequestTopicPartition {
+	n := 0
+	for i := range f.q.Topics {
+		n += len(f.q.Topics[i].Partitions)
+	}
+	if n < 2 {
+		return nil
+	}
+	last := make(map[sharesession.Partition]*kmsg.ShareFetchRequestTopicPartition, n)
+	for i := range f.q.Topics {
+		for j := range f.q.Topics[i].Partitions {
+			p := &f.q.Topics[i].Partitions[j]
+			last[sharesession.Partition{TopicID: f.q.Topics[i].TopicID, Partition: p.Partition}] = p
+		}
+	}
+	return last
 }
 
 // settle lets the acknowledgements take effect. It returns whether they have moved a start offset.
@@ -194,7 +214,10 @@ type shareReady struct {
 func (f *shareFetch) attempt(last bool) shareResults {
 	last = last || f.q.MaxWaitMillis <= 0 || len(f.session.Partitions) == 0
 	results := make(shareResults, len(f.session.Partitions))
-	if f.q.MaxRecords <= 0 || f.q.MaxBytes == 0 {
+	if f.q.MaxBytes == 0 {
+		return results
+	}
+	if f.q.MaxRecords <= 0 {
 		for i, at := range f.session.Partitions {
 			if _, code := f.find(at); code == errorcode.None {
 				results[i] = shareResult{shareFetchResult{index: at.Partition}, true}
@@ -202,7 +225,7 @@ func (f *shareFetch) attempt(last bool) shareResults {
 		}
 		return results
 	}
-	var ready []shareReady
+	var ready, fresh []shareReady
 	failed := false
 	for i, at := range f.session.Partitions {
 		loaded := f.load(at)
@@ -211,10 +234,19 @@ func (f *shareFetch) attempt(last bool) shareResults {
 		}
 		results[i] = shareResult{loaded.result, true}
 		failed = failed || loaded.result.errorCode != errorcode.None && !loaded.late
-		if loaded.sp != nil && loaded.sp.readable() {
+		if loaded.sp == nil {
+			continue
+		}
+		known := loaded.sp.lookUp()
+		switch {
+		case !loaded.sp.readable():
+		case known:
 			ready = append(ready, shareReady{loaded.sp, i})
+		default:
+			fresh = append(fresh, shareReady{loaded.sp, i})
 		}
 	}
+	ready = append(ready, fresh...) // Apache Kafka has read these before it reads the others, and puts them behind
 	if len(ready) > 0 && (last || failed || f.enoughBytes(ready)) {
 		failed = f.acquire(ready, results) || failed
 	}
@@ -402,6 +434,9 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 		}
 	}
 	scalaMapOrder(order)
+	if len(order) > smallMap {
+		scalaTrieOrder(order)
+	}
 	for _, o := range order {
 		add(f.session.Partitions[o.at], results[o.at].shareFetchResult)
 	}

@@ -26,46 +26,49 @@ func scalaMapOrder(keys []hashed) {
 	for len(keys)+1 > int(table/4*3) { // it grows before it is three quarters full
 		table *= 2
 	}
-	for i := range keys {
-		keys[i].hash ^= int32(uint32(keys[i].hash) >> 16)
-	}
+	improved := func(k hashed) int32 { return k.hash ^ int32(uint32(k.hash)>>16) }
 	slices.SortStableFunc(keys, func(a, b hashed) int {
-		return cmp.Or(cmp.Compare(uint32(a.hash)&(table-1), uint32(b.hash)&(table-1)), cmp.Compare(a.hash, b.hash))
+		x, y := improved(a), improved(b)
+		return cmp.Or(cmp.Compare(uint32(x)&(table-1), uint32(y)&(table-1)), cmp.Compare(x, y))
 	})
 }
 
-// scalaTrieOrder sorts distinct strings as a scala.collection.immutable.HashMap lists them: a node of the trie lists the keys that
+// smallMap is the largest size of an immutable map that keeps the order in which it was filled.
+const smallMap = 4
+
+// scalaTrieOrder sorts distinct keys as a scala.collection.immutable.HashMap lists them: a node of the trie lists the keys that
 // are alone with their 5 bits of the hash before it lists its subtrees.
-func scalaTrieOrder(keys []string) {
-	const bitsOfLevel, bitsOfHash = 5, 32
-	improved := func(k string) uint32 {
-		h := uint32(javaHash(k))
+func scalaTrieOrder(keys []hashed) {
+	for i := range keys {
+		h := uint32(keys[i].hash)
 		h += ^(h << 9)
 		h ^= h >> 14
 		h += h << 4
-		return h ^ h>>10
+		keys[i].hash = int32(h ^ h>>10)
 	}
-	var order func(keys []string, shift uint)
-	order = func(keys []string, shift uint) {
-		if len(keys) < 2 || shift >= bitsOfHash {
-			return
-		}
-		place := func(k string) int { return int(improved(k) >> shift & (1<<bitsOfLevel - 1)) }
-		var count [1 << bitsOfLevel]int
-		for _, k := range keys {
-			count[place(k)]++
-		}
-		slices.SortStableFunc(keys, func(a, b string) int {
-			x, y := place(a), place(b)
-			return cmp.Or(cmp.Compare(min(count[x], 2), min(count[y], 2)), cmp.Compare(x, y))
-		})
-		for at := 0; at < len(keys); {
-			n := count[place(keys[at])]
-			order(keys[at:at+n], shift+bitsOfLevel)
-			at += n
-		}
+	trieOrder(keys, 0)
+}
+
+// trieOrder sorts the keys of a node, whose hashes are improved, by the bits from shift on.
+func trieOrder(keys []hashed, shift uint) {
+	const bitsOfLevel, bitsOfHash = 5, 32
+	if len(keys) < 2 || shift >= bitsOfHash {
+		return
 	}
-	order(keys, 0)
+	place := func(k hashed) uint32 { return uint32(k.hash) >> shift & (1<<bitsOfLevel - 1) }
+	var count [1 << bitsOfLevel]int
+	for _, k := range keys {
+		count[place(k)]++
+	}
+	slices.SortStableFunc(keys, func(a, b hashed) int {
+		x, y := place(a), place(b)
+		return cmp.Or(cmp.Compare(min(count[x], 2), min(count[y], 2)), cmp.Compare(x, y))
+	})
+	for at := 0; at < len(keys); {
+		n := count[place(keys[at])]
+		trieOrder(keys[at:at+n], shift+bitsOfLevel)
+		at += n
+	}
 }
 
 // javaHash is Java's String.hashCode, which goes over UTF-16.

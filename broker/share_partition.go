@@ -28,6 +28,8 @@ type sharePartition struct {
 	// Where its state is kept: the partition of __share_group_state, when that has so many partitions.
 	statePartition, statePartitions int32
 
+	lookedUp int64 // the next fetch offset when a fetch last looked it up in the log, -1 before
+
 	timer    clock.Timer // set to the next lock's end, nil where there is none
 	armedFor time.Time
 }
@@ -82,7 +84,7 @@ func (c *Cluster) sharePartitionOf(p *partition, group string) (*sharePartition,
 	if sp := p.shareGroups[group]; sp != nil {
 		return sp, errorcode.None
 	}
-	sp := &sharePartition{partition: p, group: group}
+	sp := &sharePartition{partition: p, group: group, lookedUp: -1}
 	persisted, record, no := c.share.coordinator.Read(c.now(), sp.key(), p.leaderEpoch)
 	if no != nil {
 		return nil, fetchErrorOf(no.ErrorCode)
@@ -288,6 +290,14 @@ func (sp *sharePartition) wake() {
 func (sp *sharePartition) readable() bool {
 	c := sp.partition.cluster
 	return sp.state.CanAcquire(c.shareSettings(sp.group).limits.RecordLocks) && sp.state.NextFetchOffset() < sp.end()
+}
+
+// lookUp tells whether the next fetch offset was looked up before, and notes it.
+func (sp *sharePartition) lookUp() bool {
+	next := sp.state.NextFetchOffset()
+	known := sp.lookedUp == next
+	sp.lookedUp = next
+	return known
 }
 
 // end is the offset below which the group may read.

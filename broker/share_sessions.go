@@ -97,10 +97,13 @@ func ackFailed(code int16, message string) *shareAckResult {
 // acknowledge applies a member's acknowledgements for one partition. renew tells that renewals are allowed: version 2 with IsRenewAck.
 func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartition.Acknowledgement, renew bool) *shareAckResult {
 	c := s.request.cluster
+	p, code := c.sharePartitionNamed(at)
+	if code == errorcode.UnknownTopicID { // found before anything is read of the acknowledgements
+		return ackFailed(code, "")
+	}
 	if no := sharepartition.CheckFormat(acks, renew); no != nil {
 		return ackRefused(no)
 	}
-	p, code := c.sharePartitionNamed(at)
 	if code != errorcode.None {
 		return ackFailed(code, "")
 	}

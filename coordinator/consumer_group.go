@@ -255,10 +255,10 @@ func (cg *consumerGroup) checkOffsetFetch(memberID *string, epoch int32) int16 {
 	if memberID == nil && epoch < 0 {
 		return errorcode.None
 	}
-	var m *consumerMember
-	if memberID != nil {
-		m = cg.members[*memberID]
+	if memberID == nil {
+		return errorcode.UnknownServerError
 	}
+	m := cg.members[*memberID]
 	switch {
 	case m == nil:
 		return errorcode.UnknownMemberID
