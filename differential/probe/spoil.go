@@ -9,9 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kept are fields that are not spoilt: the brokers would wait, or change what other runs use. From null records and from
-// the smallest batch size Apache Kafka 4.4.0 makes nonsense.
-var kept = []string{"MaxWaitMillis", "TimeoutMillis", "RebalanceTimeoutMillis", "Records", "BatchSize", "ResourceType", "Op", "ReplicaState"}
+// kept are fields that are not spoilt: the brokers would wait or not answer, change what other runs use, or begin a
+// transaction. From null records and from the smallest batch size Apache Kafka 4.4.0 makes nonsense.
+var kept = []string{"Acks", "TransactionalID", "MaxWaitMillis", "TimeoutMillis", "RebalanceTimeoutMillis", "Records", "BatchSize", "ResourceType", "Op", "ReplicaState"}
 
 // spoil changes one field of a request to a value that may be wrong.
 func spoil(r *rand.Rand, q kmsg.Request) {
