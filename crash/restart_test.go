@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type restarting struct {
 	opts    []kshare.Option
 	cluster *kshare.Cluster
 	client  *kgo.Client
+	live    atomic.Pointer[kshare.Cluster] // cluster, for clients that outlive it
 }
 
 func startRestarting(t *testing.T, opts ...kshare.Option) *restarting {
@@ -40,6 +42,7 @@ func (r *restarting) start() {
 	var err error
 	r.cluster, err = kshare.Start(append([]kshare.Option{kshare.WithDirectory(r.dir), kshare.WithInMemoryNetwork()}, r.opts...)...)
 	require.NoError(r.t, err)
+	r.live.Store(r.cluster)
 	r.client, err = kgo.NewClient(kgo.SeedBrokers(r.cluster.Addrs()...), kgo.Dialer(r.cluster.Dial), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	require.NoError(r.t, err)
 }

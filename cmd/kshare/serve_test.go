@@ -37,6 +37,7 @@ func TestReady(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, metadata.Brokers, 1)
 	require.Equal(t, s.addrs[0], fmt.Sprintf("%s:%d", metadata.Brokers[0].Host, metadata.Brokers[0].Port))
+	s.stop(t, syscall.SIGTERM)
 	require.Empty(t, s.stderr.String(), "nothing is worth a warning")
 }
 
