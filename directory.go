@@ -1,5 +1,3 @@
-//go:build !nodisk
-
 package kshare
 
 import (
