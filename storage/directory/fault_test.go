@@ -239,6 +239,31 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	requireAnswered(t, mem, map[storage.PartitionID]int64{internalID: answered})
 }
 
+// fsWithSpace tells how much of it is free.
+type fsWithSpace struct {
+	vfs.FS
+	free uint64
+}
+
+func (fs fsWithSpace) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: fs.free}, nil
+}
+
+// On a full disk pebble would open a store for ever.
+func TestOpenOnAFullDisk(t *testing.T) {
+	mem := vfs.NewMem()
+	s, err := OpenFS(mem, "dir", small(FlushNever))
+	require.NoError(t, err)
+	require.NoError(t, s.PutMetadata("key", []byte("value")))
+	require.NoError(t, s.Close())
+	_, err = OpenFS(fsWithSpace{mem, openRoom / 2}, "dir", small(FlushNever))
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorContains(t, err, "free space on its file system")
+	s, err = OpenFS(fsWithSpace{mem, 2 * openRoom}, "dir", small(FlushNever))
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+}
+
 // A flush that fails leaves unknown what the disk holds, so nothing is answered from then on.
 func TestFailedFlushSticks(t *testing.T) {
 	var fail atomic.Bool

@@ -46,6 +46,24 @@ func TestDirectoryOfTheOperatingSystem(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+func TestDirectoryIsMoved(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "from")
+	s, err := Open(from, small(FlushNever))
+	require.NoError(t, err)
+	require.NoError(t, s.PutMetadata("key", []byte("value")))
+	require.NoError(t, s.Close())
+
+	to := filepath.Join(t.TempDir(), "to")
+	require.NoError(t, os.Rename(from, to))
+	s, err = Open(to, small(FlushNever))
+	require.NoError(t, err)
+	require.NoError(t, s.Metadata("", func(_ string, value []byte) error {
+		require.Equal(t, "value", string(value))
+		return nil
+	}))
+	require.NoError(t, s.Close())
+}
+
 func TestWrongDirectories(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))

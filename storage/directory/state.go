@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -72,6 +73,9 @@ func (s silent) Fatalf(format string, args ...any) {
 
 func openState(inner vfs.FS, dir string) (s *state, err error) {
 	walDir := inner.PathJoin(dir, "wal")
+	if err := roomToOpen(inner, inner.PathDir(dir), walDir); err != nil {
+		return nil, err
+	}
 	fs := newStateFS(inner, walDir)
 	cache := pebble.NewCache(64 << 10)
 	defer cache.Unref()
@@ -82,7 +86,7 @@ func openState(inner vfs.FS, dir string) (s *state, err error) {
 	}()
 	options := &pebble.Options{
 		FS:                          fs,
-		WALDir:                      walDir,
+		WALDir:                      pebble.MakeStoreRelativePath(inner, "wal"), // pebble notes it, and the directory may be moved
 		Cache:                       cache,
 		FormatMajorVersion:          stateFormat,
 		MemTableSize:                1 << 20, // it begins with 256 KiB
@@ -118,6 +122,28 @@ func openState(inner vfs.FS, dir string) (s *state, err error) {
 	}
 	fs.opened()
 	return &state{db: db, fs: fs}, nil
+}
+
+// openRoom is what opening the database takes on the disk beside the content of its write-ahead logs, generously.
+const openRoom = 1 << 20
+
+// roomToOpen refuses a full disk: pebble writes what is in the write-ahead logs to a table as it opens, and tries that again for ever.
+func roomToOpen(fs vfs.FS, dir, walDir string) error {
+	usage, err := fs.GetDiskUsage(dir)
+	if err != nil {
+		return nil // not every file system tells
+	}
+	need := uint64(openRoom)
+	logs, _ := fs.List(walDir)
+	for _, name := range logs {
+		if info, err := fs.Stat(fs.PathJoin(walDir, name)); err == nil {
+			need += uint64(info.Size())
+		}
+	}
+	if usage.AvailBytes < need {
+		return fmt.Errorf("%w: %d bytes are free, opening takes up to %d", syscall.ENOSPC, usage.AvailBytes, need)
+	}
+	return nil
 }
 
 // push hands everything written so far to the operating system.
