@@ -417,7 +417,7 @@ func TestConsumerGoesOn(t *testing.T) {
 		r := startRestarting(t, kshare.WithTopic("orders", 1))
 		consumer, err := kgo.NewClient(append(opts, kgo.SeedBrokers(r.cluster.Addrs()...), kgo.ConsumeTopics("orders"),
 			kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-				return r.cluster.Dial(ctx, network, addr)
+				return r.live.Load().Dial(ctx, network, addr)
 			}),
 			kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 		require.NoError(t, err)
