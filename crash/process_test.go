@@ -86,6 +86,7 @@ func startProcess(t *testing.T, args ...string) *process {
 	require.NoError(t, p.cmd.Start())
 	ready, err := bufio.NewReader(out).ReadString('\n')
 	go func() { p.done <- p.cmd.Wait() }()
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // where the test has failed before it ended the process
 	if err != nil {
 		<-p.done
 		t.Fatalf("kshare %s did not start: %s", strings.Join(args, " "), p.logs)
