@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 
 	"kshare/broker"
 	"kshare/clock"
@@ -250,10 +251,10 @@ func (o *options) advertiseNode(id int32, addr net.Addr) (string, int32, error) 
 	spec := o.advertise[min(i, len(o.advertise)-1)]
 	advertised, text, err := net.SplitHostPort(spec)
 	if err != nil { // a host alone
-		advertised, text = spec, "0"
+		advertised, text = strings.TrimSuffix(strings.TrimPrefix(spec, "["), "]"), "0"
 	}
 	advertisedPort, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || advertised == "" {
+	if err != nil || advertised == "" || strings.ContainsAny(advertised, ":[]") && net.ParseIP(advertised) == nil {
 		return "", 0, fmt.Errorf("address to advertise %q is not host:port", spec)
 	}
 	if advertisedPort == 0 {

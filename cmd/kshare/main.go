@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "kshare:", err)
+		fmt.Fprintln(os.Stderr, "kshare:", strings.TrimPrefix(err.Error(), "kshare: ")) // the package begins its errors so too
 		stop()
 		os.Exit(1)
 	}

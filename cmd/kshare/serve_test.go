@@ -122,6 +122,7 @@ func TestAdvertise(t *testing.T) {
 	}{
 		{"HostAndPort", with("--advertise", "kafka.example:19092"), `kafka\.example:19092`},
 		{"HostAlone", with("--advertise", "kafka.example"), `kafka\.example:[1-9]\d*`},
+		{"IPv6Alone", with("--advertise", "[::1]"), `\[::1\]:[1-9]\d*`},
 		{"FollowingPorts", with("--brokers", "2", "--advertise", "kafka.example:19092"), `kafka\.example:19092,kafka\.example:19093`},
 		{"Each", with("--brokers", "2", "--advertise", "a.example:1,b.example:2"), `a\.example:1,b\.example:2`},
 		{"AllInterfaces", []string{"--listen", "0.0.0.0:0"}, `127\.0\.0\.1:\d+`},
@@ -248,6 +249,7 @@ func TestRefusals(t *testing.T) {
 		{"ListenPort", []string{"--listen", "localhost:70000"}, []string{"70000"}},
 		{"MoreListenersThanBrokers", []string{"--listen", "127.0.0.1:0,127.0.0.1:0"}, []string{"2", "1"}},
 		{"AdvertisePort", with("--advertise", "a:x"), []string{"a:x"}},
+		{"AdvertiseHost", with("--advertise", "a:b:c"), []string{"a:b:c"}},
 		{"Flag", with("--no-such-flag"), []string{"--no-such-flag"}},
 		{"Argument", with("now"), []string{"now"}},
 		{"DirIsAFile", with("--dir", file), []string{file}},
@@ -259,6 +261,7 @@ func TestRefusals(t *testing.T) {
 			require.Equal(t, 1, code, stderr)
 			require.Empty(t, stdout)
 			require.True(t, strings.HasPrefix(stderr, "kshare: "), stderr)
+			require.False(t, strings.HasPrefix(stderr, "kshare: kshare: "), stderr)
 			require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 			for _, w := range c.want {
 				require.Contains(t, stderr, w)
