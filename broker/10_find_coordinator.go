@@ -89,6 +89,9 @@ func (c *Cluster) coordinator(q *kmsg.FindCoordinatorRequest, key string) (*node
 		}
 		return nil, no
 	}
+	if name == consumerOffsetsTopic {
+		return c.node(t.partition(c.groups.coordinator.PartitionFor(key)).leader), nil
+	}
 	return c.node(t.partition(coordinator.PartitionFor(key, int32(len(t.partitions)))).leader), nil
 }
 

@@ -60,6 +60,9 @@ func newGroups(c *Cluster) *groups {
 			config.InitialRebalanceDelay = 0
 		}
 	}
+	if t := c.topics[consumerOffsetsTopic]; t != nil {
+		config.Partitions = int32(len(t.partitions))
+	}
 	return &groups{coordinator: coordinator.New(config, c)}
 }
 
@@ -278,7 +281,10 @@ func (c *Cluster) replayGroups() error {
 			if h.IsTransactional() {
 				producerID = h.ProducerID
 			}
-			return c.groups.coordinator.Replay(producerID, r.Key, r.Value)
+			if err := c.groups.coordinator.Replay(producerID, r.Key, r.Value); err != nil {
+				c.leaveOut(p, h, r, err)
+			}
+			return nil
 		})
 		if err != nil {
 			return err
@@ -286,6 +292,11 @@ func (c *Cluster) replayGroups() error {
 		c.groups.coordinator.Loaded(c.clock.Now(), p.index, &e)
 	}
 	return c.groupEffects(&e)
+}
+
+// leaveOut says that a record of an internal topic makes no sense. Only a client can have put it there: it does not keep the cluster from starting.
+func (c *Cluster) leaveOut(p *partition, h *protocol.BatchHeader, r *protocol.Record, err error) {
+	c.log.Error("a record of an internal topic cannot be read and is left out", "partition", p, "offset", h.BaseOffset+int64(r.OffsetDelta), "error", err)
 }
 
 // reloadGroups forgets all groups and rebuilds them from what is stored, after something could not be stored.

@@ -51,7 +51,8 @@ func (c *Cluster) loadShare() error {
 		err := p.eachRecord(func(h *protocol.BatchHeader, r *protocol.Record) error {
 			record, err := sharecoordinator.Decode(r.Key, r.Value)
 			if err != nil {
-				return err
+				c.leaveOut(p, h, r, err)
+				return nil
 			}
 			c.share.coordinator.Apply(&record, h.BaseOffset+int64(r.OffsetDelta))
 			return nil

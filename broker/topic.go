@@ -131,6 +131,9 @@ func (c *Cluster) addTopic(name string, id [16]byte, assignment [][]int32) (*top
 	}
 	c.topics[name] = t
 	c.topicsByID[id] = t
+	if name == consumerOffsetsTopic && c.groups != nil {
+		c.groups.coordinator.SetPartitions(int32(len(t.partitions))) // somebody else may have made it
+	}
 	c.topicConfigChanged(t)
 	c.groupsTopicsChanged(name)
 	return t, nil

@@ -24,7 +24,7 @@ import (
 
 // Config is what a coordinator takes from its broker's configuration. Field comments name Kafka's keys.
 type Config struct {
-	Partitions int32 // offsets.topic.num.partitions, at least 1
+	Partitions int32 // of __consumer_offsets, or offsets.topic.num.partitions before it is made; at least 1
 
 	GroupMaxSize          int           // group.max.size
 	GroupMinSession       time.Duration // group.min.session.timeout.ms, inclusive
@@ -182,6 +182,9 @@ func javaHash(s string) int32 {
 
 // PartitionFor is the partition of __consumer_offsets that keeps a group.
 func (g *Groups) PartitionFor(group string) int32 { return PartitionFor(group, g.config.Partitions) }
+
+// SetPartitions tells how many partitions __consumer_offsets was made with, at least 1, where that is not what is configured.
+func (g *Groups) SetPartitions(n int32) { g.config.Partitions = n }
 
 // groupType is the kind of a group, named as ListGroups names it.
 type groupType string

@@ -1,0 +1,96 @@
+package broker_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare"
+)
+
+// startIn starts a cluster in a directory.
+func startIn(t *testing.T, dir string, opts ...kshare.Option) *kshare.Cluster {
+	t.Helper()
+	c, err := kshare.Start(append(opts, kshare.WithDirectory(dir), kshare.WithInMemoryNetwork())...)
+	require.NoError(t, err)
+	return c
+}
+
+// commitAndFetch commits an offset in groups whose names are spread over partitions, and reads them back.
+func commitAndFetch(t *testing.T, client *kgo.Client, commit bool) {
+	t.Helper()
+	for i := range 20 {
+		group := fmt.Sprint("g", i)
+		if commit {
+			q := kmsg.NewPtrOffsetCommitRequest()
+			q.Group = group
+			topic := kmsg.NewOffsetCommitRequestTopic()
+			topic.Topic, topic.TopicID = "t", metadata(t, client, "t").Topics[0].TopicID
+			partition := kmsg.NewOffsetCommitRequestTopicPartition()
+			partition.Offset = 5
+			topic.Partitions = append(topic.Partitions, partition)
+			q.Topics = append(q.Topics, topic)
+			require.Zero(t, send[*kmsg.OffsetCommitResponse](t, client, q).Topics[0].Partitions[0].ErrorCode)
+		}
+		q := kmsg.NewPtrOffsetFetchRequest()
+		asked := kmsg.NewOffsetFetchRequestGroup()
+		asked.Group = group
+		q.Groups = append(q.Groups, asked)
+		groups := send[*kmsg.OffsetFetchResponse](t, client, q).Groups
+		require.Len(t, groups[0].Topics, 1, group)
+		require.EqualValues(t, 5, groups[0].Topics[0].Partitions[0].Offset)
+	}
+}
+
+// __consumer_offsets may have another number of partitions than is configured: somebody made it, or the configuration has changed.
+func TestOffsetsTopicOfAnotherSize(t *testing.T) {
+	dir := t.TempDir()
+	opts := []kshare.Option{kshare.WithBrokers(3), kshare.WithTopic("t", 1)}
+	c := startIn(t, dir, append(opts, kshare.WithTopic("__consumer_offsets", 4))...)
+	client := newClient(t, c)
+	commitAndFetch(t, client, true)
+	q := kmsg.NewPtrCreatePartitionsRequest()
+	topic := kmsg.NewCreatePartitionsRequestTopic()
+	topic.Topic, topic.Count = "__consumer_offsets", 6
+	q.Topics = append(q.Topics, topic)
+	require.Zero(t, send[*kmsg.CreatePartitionsResponse](t, client, q).Topics[0].ErrorCode)
+	commitAndFetch(t, client, true)
+	client.Close()
+	require.NoError(t, c.Close())
+
+	c = startIn(t, dir, append(opts, kshare.WithConfig("offsets.topic.num.partitions", "60"))...)
+	client = newClient(t, c)
+	commitAndFetch(t, client, false)
+	commitAndFetch(t, client, true)
+	client.Close()
+	require.NoError(t, c.Close())
+}
+
+// What a client writes to the internal topics does not keep the cluster from starting again.
+func TestGarbageInInternalTopics(t *testing.T) {
+	dir := t.TempDir()
+	c := startIn(t, dir, kshare.WithTopic("t", 1), kshare.WithTopic("__share_group_state", 50))
+	client := newClient(t, c)
+	makeCoordinators(t, client)
+	commitAndFetch(t, client, true)
+	admin := newClient(t, c, kgo.ClientID("__admin_client"))
+	for _, topic := range []string{"__consumer_offsets", "__share_group_state"} {
+		for p := range int32(50) {
+			r := &kgo.Record{Topic: topic, Partition: p, Key: []byte{0, 1, 'x'}, Value: []byte("v")}
+			require.NoError(t, admin.ProduceSync(context.Background(), r).FirstErr())
+		}
+	}
+	admin.Close()
+	client.Close()
+	require.NoError(t, c.Close())
+
+	c = startIn(t, dir)
+	client = newClient(t, c)
+	commitAndFetch(t, client, false)
+	client.Close()
+	require.NoError(t, c.Close())
+}
