@@ -18,9 +18,10 @@ var (
 	steps    = flag.Int("steps", 50, "how many requests TestRandomProbes sends for a seed")
 )
 
-// probeConfig makes share and consumer groups assign at once: that an assignment is made a second later would be told
-// of one broker a moment before the other.
+// probeConfig makes share and consumer groups assign at once and keeps records, however old they say that they are:
+// what happens by the clock would be told of one broker a moment before the other.
 var probeConfig = map[string]string{
+	"log.retention.ms":                      "-1",
 	"group.share.assignment.interval.ms":    "0",
 	"group.consumer.assignment.interval.ms": "0",
 }
