@@ -56,7 +56,7 @@ func TestClientsOfThreeNodes(t *testing.T) {
 		for i := range groups {
 			for kind, opts := range map[string][]kgo.Opt{
 				"classic":  {kgo.ConsumerGroup(fmt.Sprint("classic", i))},
-				"consumer": {kgo.ConsumerGroup(fmt.Sprint("consumer", i)), kgo.WithContext(context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true))},
+				"consumer": {kgo.ConsumerGroup(fmt.Sprint("consumer", i)), kgo.ServerSideBalancer()},
 				"share":    {kgo.ShareGroup(fmt.Sprint("share", i))},
 			} {
 				opts = append(opts, kgo.ConsumeTopics("t"))

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"encoding/binary"
 	"hash/fnv"
 	"maps"
@@ -104,8 +103,6 @@ func distinct(names []string) []string {
 func listed(a assignor.Assignment) []assignor.TopicID {
 	return assignor.TopicOrder(slices.SortedFunc(maps.Keys(a), compareIDs))
 }
-
-func compareStrings(a, b string) int { return cmp.Compare(a, b) }
 
 func compareIDs(a, b assignor.TopicID) int { return slices.Compare(a[:], b[:]) }
 

@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -419,6 +420,7 @@ func TestConsumerGoesOn(t *testing.T) {
 			kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 				return r.live.Load().Dial(ctx, network, addr)
 			}),
+			kgo.RequestRetries(math.MaxInt32), // a heartbeat that gives up while the broker restarts would join again
 			kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 		require.NoError(t, err)
 		poll := func(n int) {

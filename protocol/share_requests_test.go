@@ -166,6 +166,9 @@ func TestShareRequestsReplaceMalformedStrings(t *testing.T) {
 }
 
 func TestShareRequestsReuseTheirMemory(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
 	q := randomShareFetch(rand.New(rand.NewPCG(3, 4)), 2)
 	q.GroupID, q.MemberID = kmsg.StringPtr("g"), kmsg.StringPtr("m")
 	fetch, ack := q.AppendTo(nil), asAcknowledge(q).AppendTo(nil)

@@ -77,7 +77,7 @@ func (n *Node) askMetadata(ctx context.Context) error {
 		return err
 	}
 	if len(r.Brokers) == 0 {
-		return errors.New("Metadata lists no broker")
+		return errors.New("the node's metadata lists no broker")
 	}
 	return nil
 }
