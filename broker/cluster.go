@@ -72,7 +72,7 @@ func New(o Options) (*Cluster, error) {
 		topicsByID: map[[16]byte]*topic{},
 	}
 	for i := range o.Nodes {
-		n := &node{cluster: c, id: o.FirstNodeID + int32(i), connections: map[*connection]struct{}{}}
+		n := &node{cluster: c, id: o.FirstNodeID + int32(i), stopped: make(chan struct{}), connections: map[*connection]struct{}{}}
 		if err := n.listen(&o); err != nil {
 			c.stopNodes()
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 )
 
 // node is one broker of the cluster: an id, a listener and the connections that came in on it.
@@ -13,6 +14,7 @@ type node struct {
 	host     string // as advertised to clients
 	port     int32
 	listener net.Listener
+	stopped  chan struct{} // closed with the listener
 
 	connections map[*connection]struct{} // guarded by the cluster's connectionsMu
 }
@@ -31,18 +33,31 @@ func (n *node) listen(o *Options) error {
 	return nil
 }
 
+// acceptPause is how long a node waits before it accepts again after that failed, as it does without a file descriptor to spare.
+const acceptPause = 100 * time.Millisecond
+
 // accept serves connections until the listener is closed.
 func (n *node) accept() {
 	defer n.cluster.goroutines.Done()
+	failing := false
 	for {
 		c, err := n.listener.Accept()
-		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				n.cluster.log.Error("the listener failed, the node accepts no more connections", "node", n.id, "error", err)
-			}
+		switch {
+		case err == nil:
+			failing = false
+			n.serve(c)
+			continue
+		case errors.Is(err, net.ErrClosed):
 			return
+		case !failing:
+			failing = true
+			n.cluster.log.Error("the node cannot accept connections, it goes on trying", "node", n.id, "error", err)
 		}
-		n.serve(c)
+		select {
+		case <-n.stopped:
+			return
+		case <-time.After(acceptPause): // the machine's time, whatever the cluster's clock says
+		}
 	}
 }
 
@@ -62,6 +77,7 @@ func (n *node) serve(nc net.Conn) {
 // stop closes the listener and every connection.
 func (n *node) stop() {
 	n.listener.Close()
+	close(n.stopped)
 	n.cluster.connectionsMu.Lock()
 	open := n.connections
 	n.connections = nil
