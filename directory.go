@@ -13,6 +13,7 @@ import (
 // makes it survive a loss of power too.
 func WithDirectory(dir string) Option {
 	return func(o *options) error {
+		o.broker.AnswerBytes = directoryAnswerBytes
 		o.openStore = func(static *config.Static, log *slog.Logger) (storage.Store, error) {
 			return directory.Open(dir, directoryOptions(static, log))
 		}
@@ -32,3 +33,6 @@ func directoryOptions(static *config.Static, log *slog.Logger) directory.Options
 	}
 	return o
 }
+
+// directoryAnswerBytes bounds what clients that do not take their answers can make the process hold of records read from files.
+const directoryAnswerBytes = 256 << 20

@@ -91,7 +91,7 @@ type fetchResults struct {
 // read reads the partitions once.
 func (f *fetch) read() *fetchResults {
 	r := &fetchResults{list: make([]fetchResult, 0, len(f.view.partitions))}
-	left := f.maxBytes
+	left := min(f.maxBytes, f.request.cluster.answerRoom())
 	for _, fp := range f.view.partitions {
 		result := f.readPartition(fp, left, r.bytes == 0)
 		left = max(0, left-int32(result.size))

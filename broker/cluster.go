@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"strconv"
 	"sync"
@@ -36,7 +37,10 @@ type Cluster struct {
 	goroutines sync.WaitGroup
 
 	connectionIDs atomic.Uint64
-	connectionsMu sync.Mutex // guards the nodes' sets of connections; may be taken while mu is held, not the reverse
+	answerBytes   int64         // as in Options
+	held          atomic.Int64  // record bytes of answers that are being written
+	maxIdle       time.Duration // connections.max.idle.ms, 0 where the clock is not the machine's
+	connectionsMu sync.Mutex    // guards the nodes' sets of connections; may be taken while mu is held, not the reverse
 
 	heavy sync.Mutex // held while a heavy request is handled, before mu
 
@@ -61,15 +65,20 @@ type Cluster struct {
 // The caller keeps the store if New fails; otherwise Close closes it.
 func New(o Options) (*Cluster, error) {
 	c := &Cluster{
-		clock:      o.Clock,
-		timing:     o.Timing,
-		store:      o.Store,
-		log:        o.Log,
-		static:     o.Config,
-		nameID:     o.TopicID,
-		maxFrame:   int(o.Config.Values().Int("socket.request.max.bytes")),
-		topics:     map[string]*topic{},
-		topicsByID: map[[16]byte]*topic{},
+		clock:  o.Clock,
+		timing: o.Timing,
+		store:  o.Store,
+		log:    o.Log,
+		static: o.Config,
+
+		answerBytes: o.AnswerBytes,
+		nameID:      o.TopicID,
+		maxFrame:    int(o.Config.Values().Int("socket.request.max.bytes")),
+		topics:      map[string]*topic{},
+		topicsByID:  map[[16]byte]*topic{},
+	}
+	if _, ok := o.Clock.(clock.Machine); ok {
+		c.maxIdle = max(0, o.Config.Values().Duration("connections.max.idle.ms"))
 	}
 	for i := range o.Nodes {
 		n := &node{cluster: c, id: o.FirstNodeID + int32(i), stopped: make(chan struct{}), connections: map[*connection]struct{}{}}
@@ -175,6 +184,14 @@ func (c *Cluster) stopTimers() {
 			}
 		}
 	}
+}
+
+// answerRoom is how many record bytes a new answer may hold.
+func (c *Cluster) answerRoom() int32 {
+	if c.answerBytes == 0 {
+		return math.MaxInt32
+	}
+	return int32(min(math.MaxInt32, max(0, c.answerBytes-c.held.Load())))
 }
 
 // Addrs returns the advertised host:port of every node, in the order of node ids.

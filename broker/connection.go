@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"kshare/protocol"
 	"kshare/sharesession"
@@ -36,6 +37,8 @@ type connection struct {
 	out    []byte // the answer being built; kept between requests, as the next one
 	parts  [][]byte
 	share  *protocol.ShareRequests // nil before the first share request
+
+	idleFrom time.Time // when the deadline was set last
 
 	closeOnce sync.Once
 	gone      chan struct{} // closed with the connection
@@ -81,6 +84,7 @@ func (c *connection) serve() {
 	defer c.node.cluster.disconnected(c)
 	defer c.close()
 	for {
+		c.allowIdle()
 		frame, err := c.reader.next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
@@ -96,6 +100,23 @@ func (c *connection) serve() {
 			}
 			return
 		}
+	}
+}
+
+// allowIdle gives the client connections.max.idle.ms, and up to a tenth more, to send or take something. The deadline is renewed once that tenth
+// has passed, so that a busy connection pays nothing for it.
+func (c *connection) allowIdle() {
+	idle := c.node.cluster.maxIdle
+	if idle == 0 {
+		return
+	}
+	now := time.Now()
+	if now.Sub(c.idleFrom) < idle/10 {
+		return
+	}
+	c.idleFrom = now
+	if err := c.net.SetDeadline(now.Add(idle + idle/10)); err != nil {
+		c.close() // only a closed connection takes no deadline
 	}
 }
 
@@ -120,6 +141,7 @@ func (c *connection) write(r *request, a answer) error {
 		b = append(b, 0) // no tagged fields in the header; an ApiVersions answer never has the section (KIP-511)
 	}
 	var err error
+	c.allowIdle()
 	if s, ok := a.(splicedAnswer); ok {
 		err = c.writeSpliced(b, s)
 	} else {
@@ -163,7 +185,10 @@ func (c *connection) writeSpliced(b []byte, a splicedAnswer) error {
 		parts = append(parts, b[from:])
 	}
 	c.parts = parts
+	held := int64(total - len(b))
+	c.node.cluster.held.Add(held)
 	_, err := parts.WriteTo(c.net) // which takes parts apart
+	c.node.cluster.held.Add(-held)
 	clear(c.parts)
 	if cap(c.parts) > keptParts {
 		c.parts = nil

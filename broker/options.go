@@ -33,9 +33,12 @@ type Options struct {
 	Clock     clock.Clock
 	Timing    Timing
 	Store     storage.Store
-	Config    *config.Static   // the brokers' configuration file, so to speak
-	Features  map[string]int16 // finalised feature levels at first start; a missing one has its default
-	Topics    []TopicSpec      // made at start where they do not exist
+	// AnswerBytes bounds the record bytes that answers hold which clients have not taken yet, where the store reads them into memory of their
+	// own; 0 where it does not. Beyond it a Fetch gets one batch.
+	AnswerBytes int64
+	Config      *config.Static   // the brokers' configuration file, so to speak
+	Features    map[string]int16 // finalised feature levels at first start; a missing one has its default
+	Topics      []TopicSpec      // made at start where they do not exist
 	// TopicID names the id of a topic that is to be made, the zero id for a random one. nil: all are random.
 	TopicID func(topic string) [16]byte
 	Log     *slog.Logger

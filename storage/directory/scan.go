@@ -1,7 +1,7 @@
 package directory
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -130,12 +130,21 @@ func (w *fileWindow) torn(at, least int64) (bool, error) {
 	return true, nil
 }
 
-// hasHole tells whether b, which lies at a position, has a page's end, or all of a page's part up to it, in zeros.
+// hasHole tells whether a page of b, which begins at a position where a batch was to begin, was never written: the rest of the first page is zeros,
+// for what of it had been written before ended there, or a whole later one is.
 func hasHole(b []byte, at int64) bool {
-	for end := pageSize - int(at%pageSize); end <= len(b); end += pageSize {
-		if end >= 8 && binary.BigEndian.Uint64(b[end-8:]) == 0 {
+	from := 0
+	if into := int(at % pageSize); into > 0 {
+		if from = pageSize - into; from <= len(b) && isZero(b[:from]) {
+			return true
+		}
+	}
+	for ; from+pageSize <= len(b); from += pageSize {
+		if isZero(b[from : from+pageSize]) {
 			return true
 		}
 	}
 	return false
 }
+
+func isZero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
