@@ -127,6 +127,7 @@ func (c *Cluster) load(o *Options) error {
 	if err := c.finishDeletions(); err != nil {
 		return err
 	}
+	c.reportStrayLogs()
 	for _, t := range o.Topics {
 		if c.topics[t.Name] == nil {
 			if err := c.createAtStart(t); err != nil {

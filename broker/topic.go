@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"kshare/coordinator"
+	"kshare/storage"
 )
 
 // Internal topics (org.apache.kafka.common.internals.Topic).
@@ -275,6 +276,18 @@ func (c *Cluster) loadTopic(s *storedTopic) error {
 	c.topicsByID[t.id] = t
 	c.topicConfigChanged(t)
 	return c.storeTopic(t)
+}
+
+// reportStrayLogs says which records the store holds for topics that it does not know: their metadata was lost or comes from an older copy.
+func (c *Cluster) reportStrayLogs() {
+	stray := slices.DeleteFunc(c.store.Logs(), func(id storage.PartitionID) bool {
+		t := c.topicsByID[id.Topic]
+		return t != nil && t.partition(id.Partition) != nil
+	})
+	if len(stray) > 0 {
+		c.log.Error("the store holds records of topics that it does not know; what was stored of those topics is lost or was replaced by an older copy",
+			"logs", len(stray), "topic id", idText(stray[0].Topic), "partition", stray[0].Partition)
+	}
 }
 
 // restartEpochs is by how much a single node's restart raises the leader epochs of its partitions: it gives up leadership

@@ -73,6 +73,8 @@ type Store interface {
 	// OpenLog opens a partition's log, making it where there is none. An internal log is kept where small
 	// writes are cheap and durable in order; a user's log is kept where large ones are.
 	OpenLog(id PartitionID, internal bool) (Log, error)
+	// Logs lists logs that hold data, in any order: all of users, at least.
+	Logs() []PartitionID
 	// DeleteLog removes a log and all its data. A log that is not there is no error.
 	DeleteLog(id PartitionID) error
 	// PutMetadata stores a value under a key; an empty value removes the key.

@@ -29,6 +29,10 @@ func (m *memory) OpenLog(id PartitionID, _ bool) (Log, error) {
 	return l, nil
 }
 
+func (m *memory) Logs() []PartitionID {
+	return slices.Collect(maps.Keys(m.logs))
+}
+
 func (m *memory) DeleteLog(id PartitionID) error {
 	delete(m.logs, id)
 	return nil

@@ -286,6 +286,17 @@ func (s *store) OpenLog(id storage.PartitionID, internal bool) (storage.Log, err
 	return l, nil
 }
 
+// Logs implements storage.Store.
+func (s *store) Logs() []storage.PartitionID {
+	ids := make([]storage.PartitionID, 0, len(s.logDirs))
+	for name := range s.logDirs {
+		if id, ok := parseLogName(name); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 func (s *store) DeleteLog(id storage.PartitionID) error {
 	dir := s.fs.PathJoin(s.logsDir(), logName(id))
 	if err := s.deleteLog(id, dir); err != nil {
