@@ -10,7 +10,7 @@ import (
 // OffsetCommit (8), v2 to v10.
 //
 // Behaviour: package coordinator.
-//   - Each partition is answered, in the order of the request. v10 names topics by id.
+//   - Each partition is answered, those that cannot be committed to first. v10 names topics by id.
 
 const offsetCommitKey = 8
 

@@ -1,8 +1,6 @@
 package broker
 
 import (
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/coordinator"
@@ -34,7 +32,7 @@ func (c *Cluster) describeGroups(r *request, q *kmsg.DescribeGroupsRequest) kmsg
 // splitGroups divides groups into those that a node coordinates and the others.
 func (c *Cluster) splitGroups(n *node, groups []string) (here, elsewhere []string) {
 	here = make([]string, 0, len(groups))
-	for _, group := range slices.Clone(groups) {
+	for _, group := range groups {
 		if c.coordinates(n, group) {
 			here = append(here, group)
 		} else {

@@ -361,9 +361,7 @@ func (f *shareFetch) enoughBytes(ready []shareReady) bool {
 		if err != nil {
 			return true // the acquisition says what is wrong
 		}
-		for _, s := range read {
-			left -= len(s)
-		}
+		left -= sizeOf(read)
 		if left <= 0 {
 			return true
 		}
@@ -394,9 +392,7 @@ func (f *shareFetch) acquire(ready []shareReady, results shareResults) (failed b
 		}
 		failed = failed || left.moved
 		result.acquired, result.records = acquired, records
-		for _, s := range records {
-			result.size += len(s)
-		}
+		result.size += sizeOf(records)
 	}
 	return failed
 }

@@ -350,27 +350,14 @@ func (g *Groups) ConsumerGroupDescribe(c Caller, req *kmsg.ConsumerGroupDescribe
 func (g *Groups) describeConsumer(c Caller, id string) kmsg.ConsumerGroupDescribeResponseGroup {
 	x := kmsg.NewConsumerGroupDescribeResponseGroup()
 	x.Group, x.AuthorizedOperations = id, noOperations
-	cg, ok := g.groups[id].(*consumerGroup)
-	switch {
-	case !g.config.ConsumerProtocolEnabled:
-		x.ErrorCode = errorcode.UnsupportedVersion
-	case !c.allowed(kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, id):
-		x.ErrorCode = errorcode.GroupAuthorizationFailed
-	case id == "":
-		x.ErrorCode = errorcode.InvalidGroupID
-	case !ok:
-		message := g.notFound(id, consumerType)
-		x.ErrorCode, x.ErrorMessage = errorcode.GroupIDNotFound, &message
+	cg, _ := g.groups[id].(*consumerGroup)
+	fail := g.mayDescribe(c, g.config.ConsumerProtocolEnabled, id, consumerType)
+	if fail == nil {
+		fail = c.mayDescribeTopics(cg.names())
 	}
-	if x.ErrorCode != errorcode.None {
+	if fail != nil {
+		x.ErrorCode, x.ErrorMessage = fail.code, fail.text()
 		return x
-	}
-	for name := range cg.names() {
-		if !c.allowed(kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeTopic, name) {
-			message := topicsNotDescribable
-			x.ErrorCode, x.ErrorMessage = errorcode.TopicAuthorizationFailed, &message
-			return x
-		}
 	}
 	x.State, x.Epoch, x.AssignmentEpoch, x.AssignorName = cg.state(), cg.epoch, cg.assignmentEpoch, cg.assignorName()
 	for _, memberID := range sortedKeys(cg.members) {

@@ -8,7 +8,10 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"kshare/coordinator/assignor"
+	"kshare/protocol/errorcode"
 )
 
 // What consumer and share groups have in common: the groups whose coordinator assigns. Kafka calls them modern.
@@ -45,6 +48,31 @@ func (f *failure) text() *string {
 		return nil
 	}
 	return &f.message
+}
+
+// mayDescribe is the failure of a request to describe a group as one of a type; enabled tells whether there are groups of that type.
+func (g *Groups) mayDescribe(c Caller, enabled bool, id string, kind groupType) *failure {
+	switch gr := g.groups[id]; {
+	case !enabled:
+		return &failure{code: errorcode.UnsupportedVersion}
+	case !c.allowed(kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, id):
+		return &failure{code: errorcode.GroupAuthorizationFailed}
+	case id == "":
+		return &failure{code: errorcode.InvalidGroupID}
+	case gr == nil || gr.kind() != kind:
+		return &failure{errorcode.GroupIDNotFound, g.notFound(id, kind)}
+	}
+	return nil
+}
+
+// mayDescribeTopics is the failure where a group's members subscribe to a topic that the caller may not describe.
+func (c Caller) mayDescribeTopics(names map[string]bool) *failure {
+	for name := range names {
+		if !c.allowed(kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeTopic, name) {
+			return &failure{errorcode.TopicAuthorizationFailed, topicsNotDescribable}
+		}
+	}
+	return nil
 }
 
 // topicPartition is one partition of a topic.

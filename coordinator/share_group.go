@@ -212,27 +212,14 @@ func (g *Groups) ShareGroupDescribe(c Caller, req *kmsg.ShareGroupDescribeReques
 func (g *Groups) describeShare(c Caller, id string) kmsg.ShareGroupDescribeResponseGroup {
 	x := kmsg.NewShareGroupDescribeResponseGroup()
 	x.GroupID, x.AuthorizedOperations = id, noOperations
-	sg, ok := g.groups[id].(*shareGroup)
-	switch {
-	case !g.config.ShareEnabled:
-		x.ErrorCode = errorcode.UnsupportedVersion
-	case !c.allowed(kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeGroup, id):
-		x.ErrorCode = errorcode.GroupAuthorizationFailed
-	case id == "":
-		x.ErrorCode = errorcode.InvalidGroupID
-	case !ok:
-		message := g.notFound(id, shareType)
-		x.ErrorCode, x.ErrorMessage = errorcode.GroupIDNotFound, &message
+	sg, _ := g.groups[id].(*shareGroup)
+	fail := g.mayDescribe(c, g.config.ShareEnabled, id, shareType)
+	if fail == nil {
+		fail = c.mayDescribeTopics(sg.names())
 	}
-	if x.ErrorCode != errorcode.None {
+	if fail != nil {
+		x.ErrorCode, x.ErrorMessage = fail.code, fail.text()
 		return x
-	}
-	for name := range sg.names() {
-		if !c.allowed(kmsg.ACLOperationDescribe, kmsg.ACLResourceTypeTopic, name) {
-			message := topicsNotDescribable
-			x.ErrorCode, x.ErrorMessage = errorcode.TopicAuthorizationFailed, &message
-			return x
-		}
 	}
 	x.GroupState, x.GroupEpoch, x.AssignmentEpoch = sg.state(), sg.epoch, sg.assignmentEpoch
 	x.Assignor = g.config.ShareAssignors[0]
