@@ -293,6 +293,13 @@ func (c *Cluster) Dial(ctx context.Context, network, addr string) (net.Conn, err
 	return d.DialContext(ctx, network, addr)
 }
 
+// Direct is a connection to a node without network and goroutine: what is sent is handled before Send returns. On a virtual clock a run
+// over direct connections is a function of its input.
+type Direct = broker.Direct
+
+// OpenDirect opens a direct connection to a node.
+func (c *Cluster) OpenDirect(nodeID int32) (*Direct, error) { return c.broker.OpenDirect(nodeID) }
+
 // Close stops the cluster and returns once all its goroutines have ended. Connections are closed; with a directory,
 // everything that was answered is in it.
 func (c *Cluster) Close() error { return c.broker.Close() }

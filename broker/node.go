@@ -66,12 +66,20 @@ func (n *node) serve(nc net.Conn) {
 	c := newConnection(n, nc)
 	n.cluster.connectionsMu.Lock()
 	defer n.cluster.connectionsMu.Unlock()
-	if n.connections == nil {
+	if !n.register(c) {
 		nc.Close()
 		return
 	}
-	n.connections[c] = struct{}{}
 	n.cluster.goroutines.Go(c.serve)
+}
+
+// register makes a connection one of the node's, if it still has any. The cluster's connectionsMu is held.
+func (n *node) register(c *connection) bool {
+	if n.connections == nil {
+		return false
+	}
+	n.connections[c] = struct{}{}
+	return true
 }
 
 // stop closes the listener and every connection.

@@ -82,7 +82,22 @@ func (c *connection) parse(frame []byte) (*request, error) {
 
 // run handles the request and returns its answer once there is one and what it wrote is durable. It returns
 // neither answer nor error where the request has none, and an error where the connection is to be closed.
-func (r *request) run() (a answer, err error) {
+func (r *request) run() (answer, error) {
+	a, err := r.start()
+	if err != nil {
+		return nil, err
+	}
+	if r.parked {
+		var ok bool
+		if a, ok = r.wait(); !ok {
+			return nil, r.abandoned()
+		}
+	}
+	return r.finish(a)
+}
+
+// start handles the request. Where it was parked the answer comes through done, otherwise it is the one returned; finish is to be given it.
+func (r *request) start() (a answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.cluster.log.Error("a request made its handler panic", "api", r.api.Name, "version", r.header.Version, "panic", p, "stack", string(debug.Stack()))
@@ -92,12 +107,11 @@ func (r *request) run() (a answer, err error) {
 	if a, err = r.handle(); err != nil {
 		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, r.header.Version, err)
 	}
-	if r.parked {
-		var ok bool
-		if a, ok = r.wait(); !ok {
-			return nil, fmt.Errorf("%s v%d: the connection ended while the request waited", r.api.Name, r.header.Version)
-		}
-	}
+	return a, nil
+}
+
+// finish returns the answer once what the request wrote is durable, as run does.
+func (r *request) finish(a answer) (answer, error) {
 	if r.closing != nil {
 		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, r.header.Version, r.closing)
 	}
@@ -113,6 +127,11 @@ func (r *request) run() (a answer, err error) {
 		return nil, nil
 	}
 	return a, nil
+}
+
+// abandoned is the error of a parked request whose connection ended first.
+func (r *request) abandoned() error {
+	return fmt.Errorf("%s v%d: the connection ended while the request waited", r.api.Name, r.header.Version)
 }
 
 // handle calls the handler.
@@ -151,14 +170,19 @@ func (r *request) wait() (answer, bool) {
 	case a := <-r.done:
 		return a, true
 	case <-r.conn.gone:
+		r.withdraw()
+		return nil, false
 	}
+}
+
+// withdraw takes a parked request off the lists that it waits on.
+func (r *request) withdraw() {
 	r.cluster.mu.Lock()
 	defer r.cluster.mu.Unlock()
 	if r.cancel != nil {
 		r.cancel()
 		r.cancel = nil
 	}
-	return nil, false
 }
 
 // handler answers the requests of one API.
