@@ -1,0 +1,74 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// command is a word of the language.
+type command struct {
+	name        string
+	usage       string
+	summary     string   // a sentence for help
+	example     string   // a whole scenario that shows it
+	optionNames []string // key=value words that it takes
+	least, most int      // how many positional words; most -1: any number
+	freeWords   bool     // other words with = are positional
+	takesJSON   bool     // the line may end in {...}
+	waits       bool     // it may run in the background
+	reach       reach
+	check       func(*call) error // what can be said of the words without running them, nil: nothing
+	run         func(*step, *call) error
+}
+
+// reach is where a command has something to show.
+type reach int
+
+const (
+	anywhere reach = iota
+	// inside commands look into the broker or change it by other means than requests: a real Kafka is not asked.
+	inside
+)
+
+func (c *command) mayRunBehind() bool { return c.waits }
+
+// commands is all commands by name.
+var commands = map[string]*command{}
+
+func register(c *command) {
+	if commands[c.name] != nil {
+		panic("scenario: two commands " + c.name)
+	}
+	commands[c.name] = c
+}
+
+// Help lists the commands, or describes the named one.
+func Help(name string) (string, error) {
+	var b strings.Builder
+	if name != "" {
+		c := commands[name]
+		if c == nil {
+			return "", fmt.Errorf("there is no command %q%s", name, nearest(name, slices.Collect(maps.Keys(commands))))
+		}
+		fmt.Fprintf(&b, "%s\n\n%s\n", c.usage, c.summary)
+		if c.reach == inside {
+			b.WriteString("Not over the wire: a real Kafka has no such thing.\n")
+		}
+		fmt.Fprintf(&b, "\nExample:\n\n%s", indent(strings.TrimPrefix(c.example, "\n")))
+		return b.String(), nil
+	}
+	for _, n := range slices.Sorted(maps.Keys(commands)) {
+		fmt.Fprintf(&b, "%-22s %s\n", n, commands[n].summary)
+	}
+	return b.String(), nil
+}
+
+func indent(s string) string {
+	var b strings.Builder
+	for l := range strings.Lines(s) {
+		b.WriteString("  " + l)
+	}
+	return b.String()
+}

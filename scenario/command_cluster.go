@@ -1,0 +1,70 @@
+package scenario
+
+import (
+	"strings"
+
+	"kshare"
+)
+
+func init() {
+	register(&command{
+		name:    "cluster",
+		usage:   "cluster [brokers=N] [timing=fast|kafka] [feature=NAME:LEVEL,...] [KEY=VALUE ...]",
+		summary: "Says how the cluster is started: the first command of a file, where it is there. KEY=VALUE are broker configurations.",
+		example: `
+cluster brokers=3 timing=kafka feature=share.version:1 group.share.record.lock.duration.ms=15000
+topic orders
+----
+orders: 1 partition
+`,
+		optionNames: []string{"brokers", "timing", "feature"},
+		freeWords:   true, most: -1,
+		check: func(c *call) error { _, err := clusterSettings(c); return err },
+		run: func(s *step, c *call) error {
+			with, err := clusterSettings(c)
+			if err != nil {
+				return err
+			}
+			return s.setUp(with)
+		},
+	})
+}
+
+// maxBrokers bounds the nodes of a scenario.
+const maxBrokers = 100
+
+func clusterSettings(c *call) (with settings, err error) {
+	n, err := c.numberOption("brokers", 1, 1, maxBrokers)
+	if err != nil {
+		return with, err
+	}
+	with.brokers = int(n)
+	switch t := c.options["timing"]; t {
+	case "", "fast":
+		with.timing = kshare.TimingFast
+	case "kafka":
+		with.timing = kshare.TimingKafka
+	default:
+		return with, mistakef("timing=%s: fast or kafka", t)
+	}
+	if f, ok := c.options["feature"]; ok {
+		with.features = map[string]int16{}
+		for one := range strings.SplitSeq(f, ",") {
+			name, text, _ := strings.Cut(one, ":")
+			level, err := number(text, 0, 1<<15-1)
+			if err != nil {
+				return with, mistakef("feature=%s: write NAME:LEVEL, like share.version:1", one)
+			}
+			with.features[name] = int16(level)
+		}
+	}
+	with.config = map[string]string{}
+	for _, w := range c.words {
+		key, value, ok := strings.Cut(w, "=")
+		if !ok {
+			return with, mistakef("%q is no KEY=VALUE", w)
+		}
+		with.config[key] = value
+	}
+	return with, nil
+}

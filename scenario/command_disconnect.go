@@ -1,0 +1,48 @@
+package scenario
+
+func init() {
+	register(&command{
+		name:    "disconnect",
+		usage:   "disconnect GROUP MEMBER",
+		summary: "Closes the connections of a member, as if its process had died. The next command of the member connects anew; it believes in its share sessions still.",
+		example: `
+topic orders
+config group workers share.auto.offset.reset=earliest
+produce orders-0 a
+join workers m1 orders
+fetch workers m1
+disconnect workers m1
+fetch workers m1
+fetch workers m1
+----
+orders: 1 partition
+workers: ok
+orders-0: offset 0
+m1: epoch 2, assigned orders-0
+orders-0: acquired 0 count 1, lock 30s
+  0 a
+m1: disconnected
+SHARE_SESSION_NOT_FOUND (122): The share session was not found.
+orders-0: acquired 0 count 2, lock 30s
+  0 a
+`,
+		least: 2, most: 2,
+		run: func(s *step, c *call) error {
+			client := c.words[0] + "/" + c.words[1]
+			found := false
+			for k := range s.conns {
+				if k.client == client {
+					found = s.drop(client, k.node) || found
+				}
+			}
+			if !found {
+				return mistakef("%s of %s has no connection", c.words[1], c.words[0])
+			}
+			if err := s.settle(); err != nil {
+				return err
+			}
+			s.printf("%s: disconnected", c.words[1])
+			return nil
+		},
+	})
+}

@@ -1,0 +1,246 @@
+package scenario
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol"
+	"kshare/protocol/errorcode"
+)
+
+func init() {
+	register(&command{
+		name: "produce",
+		usage: "produce PARTITION RECORD ... [count=N] [size=BYTES] [time=MS|-AGE] [codec=none|gzip|snappy|lz4|zstd] [acks=all|1|0] [producer=NAME] [sequence=N] [txn=yes] " +
+			"[node=N] [version=N]",
+		summary: "Appends records: value, key:value or key:null; a / begins a new batch, each in a request of its own. count=N repeats the last record with numbers, size fills values up. " +
+			"With a producer the batches have its id, epoch and next sequence, with txn=yes they are of its transaction. time is ms since 1970, or an age like -2h.",
+		example: `
+topic orders
+produce orders-0 a k:b k:null / c
+produce orders-0 x count=3
+read orders-0
+----
+orders: 1 partition
+orders-0: offsets 0-2, 3
+orders-0: offsets 4-6
+orders-0: to 7
+  0 a | 1 k:b | 2 k:null | 3 c | 4 x0 | 5 x1 | 6 x2
+`,
+		optionNames: []string{"count", "size", "time", "codec", "acks", "producer", "sequence", "txn", "node", "version"},
+		least:       2, most: -1,
+		check: func(c *call) error { _, err := parseProduce(c); return err },
+		run:   produce,
+	})
+}
+
+// produced is a produce command taken apart.
+type produced struct {
+	at       topicPartition
+	batches  [][]recordText
+	acks     int16
+	codec    int8
+	sequence int64 // -1 for the producer's next
+	txn      bool
+	age      string // as written
+}
+
+var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
+
+// Bounds of what one produce makes.
+const (
+	maxProduced     = 100_000
+	maxProducedSize = 64 << 20
+)
+
+func parseProduce(c *call) (p produced, err error) {
+	if p.at, err = parsePartition(c.words[0]); err != nil {
+		return p, err
+	}
+	count, err := c.numberOption("count", 0, 1, maxProduced)
+	if err != nil {
+		return p, err
+	}
+	size, err := c.numberOption("size", 0, 0, maxProducedSize)
+	if err != nil {
+		return p, err
+	}
+	if max(count, 1)*size > maxProducedSize {
+		return p, mistakef("%d records of %d bytes; a produce may have %d bytes", count, size, maxProducedSize)
+	}
+	if p.sequence, err = c.numberOption("sequence", -1, 0, 1<<31-1); err != nil {
+		return p, err
+	}
+	if p.txn, err = c.flag("txn"); err != nil {
+		return p, err
+	}
+	switch a := c.options["acks"]; a {
+	case "", "all", "-1":
+		p.acks = -1
+	case "1":
+		p.acks = 1
+	case "0":
+	default:
+		n, err := number(a, -1<<15, 1<<15-1)
+		if err != nil {
+			return p, err
+		}
+		p.acks = int16(n)
+	}
+	if name, ok := c.options["codec"]; ok {
+		i := slices.Index(codecs, name)
+		if i < 0 {
+			return p, mistakef("codec=%s: one of %s", name, strings.Join(codecs, ", "))
+		}
+		p.codec = int8(i)
+	}
+	p.batches = [][]recordText{nil}
+	for _, w := range c.words[1:] {
+		last := &p.batches[len(p.batches)-1]
+		if w != "/" {
+			*last = append(*last, parseRecord(w))
+		} else if len(*last) > 0 {
+			p.batches = append(p.batches, nil)
+		}
+	}
+	last := &p.batches[len(p.batches)-1]
+	if len(*last) == 0 {
+		return p, mistakef("a batch without records")
+	}
+	if count > 0 {
+		r := (*last)[len(*last)-1]
+		*last = (*last)[:len(*last)-1]
+		for i := range count {
+			*last = append(*last, recordText{r.key, fmt.Appendf(nil, "%s%d", r.value, i)})
+		}
+	}
+	for _, b := range p.batches {
+		for i := range b {
+			if n := int(size) - len(b[i].value); n > 0 && b[i].value != nil {
+				b[i].value = append(slices.Clip(b[i].value), bytes.Repeat([]byte("."), n)...)
+			}
+		}
+	}
+	_, err = recordTime(c, 0)
+	return p, err
+}
+
+// recordTime is the timestamp that the time option asks for, in ms, where now is the current one.
+func recordTime(c *call, now int64) (int64, error) {
+	t, ok := c.options["time"]
+	if !ok {
+		return now, nil
+	}
+	if age, is := strings.CutPrefix(t, "-"); is && t != "-1" {
+		d, err := duration(age)
+		return now - d.Milliseconds(), err
+	}
+	return number(t, -1, 1<<62)
+}
+
+func produce(s *step, c *call) error {
+	p, err := parseProduce(c)
+	if err != nil {
+		return err
+	}
+	node, err := s.node(c, p.at)
+	if err != nil {
+		return err
+	}
+	client := admin
+	var by *producer
+	if name, ok := c.options["producer"]; ok {
+		if by = s.producers[name]; by == nil {
+			return mistakef("there is no producer %s; init-producer makes one", name)
+		}
+		client = name
+	}
+	var ranges []string
+	for _, records := range p.batches {
+		q := kmsg.NewPtrProduceRequest()
+		if err := s.version(q, c); err != nil {
+			return err
+		}
+		batch, err := s.batch(c, &p, records, by)
+		if err != nil {
+			return err
+		}
+		q.Acks, q.TimeoutMillis = p.acks, 30_000
+		if by != nil && p.txn {
+			q.TransactionID = by.transactionalID
+		}
+		t := kmsg.NewProduceRequestTopic()
+		t.Topic = s.wire(p.at.topic)
+		if q.Version >= 13 {
+			if t.TopicID, err = s.topicID(p.at.topic); err != nil {
+				return err
+			}
+		}
+		x := kmsg.NewProduceRequestTopicPartition()
+		x.Partition, x.Records = p.at.partition, batch
+		t.Partitions = append(t.Partitions, x)
+		q.Topics = append(q.Topics, t)
+		if p.acks == 0 {
+			if err := s.tell(client, node, q); err != nil {
+				return err
+			}
+			ranges = append(ranges, "unanswered")
+			continue
+		}
+		answer, err := ask[*kmsg.ProduceResponse](s, client, node, q)
+		if err != nil {
+			return err
+		}
+		for _, t := range answer.Topics {
+			for _, r := range t.Partitions {
+				if r.ErrorCode != errorcode.None {
+					s.printf("%s: %s%s", p.at, failure(r.ErrorCode, r.ErrorMessage), leaderHint(r.ErrorCode, r.CurrentLeader.LeaderID, r.CurrentLeader.LeaderEpoch))
+					return nil
+				}
+				if by != nil && p.sequence < 0 {
+					by.next[p.at] += int32(len(records))
+				}
+				ranges = append(ranges, offsets(r.BaseOffset, r.BaseOffset+int64(len(records))-1))
+			}
+		}
+	}
+	switch {
+	case p.acks == 0:
+		s.printf("%s: not answered (acks=0)", p.at)
+	case len(ranges) == 1 && !strings.Contains(ranges[0], "-"):
+		s.printf("%s: offset %s", p.at, ranges[0])
+	default:
+		s.printf("%s: offsets %s", p.at, strings.Join(ranges, ", "))
+	}
+	return nil
+}
+
+// batch encodes the records of a batch.
+func (s *step) batch(c *call, p *produced, records []recordText, by *producer) ([]byte, error) {
+	b := protocol.NewBatchBuilder()
+	b.Compression = protocol.DefaultCompression(p.codec)
+	if by != nil {
+		b.ProducerID, b.ProducerEpoch, b.BaseSequence = by.id, by.epoch, by.next[p.at]
+		b.Transactional = p.txn
+		if p.sequence >= 0 {
+			b.BaseSequence = int32(p.sequence)
+		}
+	}
+	if err := b.Reset(nil); err != nil {
+		return nil, err
+	}
+	at, err := recordTime(c, s.target.now().UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range records {
+		if err := b.Append(at, r.key, r.value); err != nil {
+			return nil, err
+		}
+	}
+	return b.Finish()
+}

@@ -1,0 +1,101 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"kshare"
+	"kshare/clock"
+)
+
+// Local is a kshare in the process whose time passes when the script lets it. A run is a function of the script.
+type Local struct {
+	options []kshare.Option
+	clock   *clock.Virtual
+	started *kshare.Cluster
+}
+
+// Began is the time at which a scenario in the process begins.
+var Began = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// NewLocal makes a cluster of one node, unless the script or an option says otherwise.
+func NewLocal(opts ...kshare.Option) *Local {
+	return &Local{options: opts, clock: clock.NewVirtual(Began)}
+}
+
+func (l *Local) setUp(s settings) error {
+	if l.started != nil {
+		return mistakef("cluster comes before every other command")
+	}
+	opts := []kshare.Option{kshare.WithTiming(s.timing), kshare.WithBrokers(s.brokers)}
+	for _, key := range slices.Sorted(maps.Keys(s.config)) {
+		opts = append(opts, kshare.WithConfig(key, s.config[key]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.features)) {
+		opts = append(opts, kshare.WithFeature(name, s.features[name]))
+	}
+	if err := l.start(append(slices.Clone(l.options), opts...)); err != nil {
+		return mistakef("%v", err)
+	}
+	return nil
+}
+
+func (l *Local) start(opts []kshare.Option) (err error) {
+	ids := topicIDs{}
+	opts = append(opts, kshare.WithInMemoryNetwork(), kshare.WithClock(l.clock), kshare.WithTopicIDs(ids.next))
+	l.started, err = kshare.Start(opts...)
+	return err
+}
+
+// topicIDs makes the ids of topics a function of their names, so that equal scripts have equal ids.
+type topicIDs map[string]byte
+
+func (t topicIDs) next(topic string) (id [16]byte) {
+	t[topic]++
+	h := fingerprint(fmt.Sprintf("topic %s %d", topic, t[topic]))
+	copy(id[:], h[:])
+	return id
+}
+
+func (l *Local) cluster() *kshare.Cluster { return l.started }
+
+func (l *Local) now() time.Time { return l.clock.Now() }
+
+func (l *Local) pass(limit time.Time) {
+	next, ok := l.clock.NextDeadline()
+	if !ok || next.After(limit) {
+		next = limit
+	}
+	l.clock.Advance(max(0, next.Sub(l.clock.Now())))
+}
+
+func (l *Local) open(node int32, _ string) (conn, error) {
+	if l.started == nil {
+		return nil, errors.New("the cluster was not started")
+	}
+	if node == 0 {
+		node = 1
+	}
+	d, err := l.started.OpenDirect(node)
+	if err != nil {
+		return nil, err
+	}
+	return direct{d}, nil
+}
+
+func (l *Local) close() error {
+	if l.started == nil {
+		return nil
+	}
+	return l.started.Close()
+}
+
+// direct is a direct connection.
+type direct struct{ *kshare.Direct }
+
+func (d direct) send(frame []byte)        { d.Send(frame) }
+func (d direct) receive() ([]byte, error) { return d.Receive() }
+func (d direct) close()                   { d.Close() }

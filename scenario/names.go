@@ -1,0 +1,73 @@
+package scenario
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// names gives ids that vary from run to run names that do not.
+type names struct {
+	prefix  string
+	known   map[string]string
+	order   []string // the known ids, longest first; nil after a change
+	topics  map[string]int
+	unnamed int
+}
+
+func newNames(prefix string) *names {
+	return &names{prefix: prefix, known: map[string]string{}, topics: map[string]int{}}
+}
+
+// add names an id.
+func (n *names) add(id, name string) {
+	if id == "" || n.known[id] != "" {
+		return
+	}
+	n.known[id] = name
+	n.order = nil
+}
+
+// addTopic names the id of a topic; a later one of the same name has a number.
+func (n *names) addTopic(topic, id string) {
+	n.topics[topic]++
+	if k := n.topics[topic]; k > 1 {
+		topic = fmt.Sprintf("%s#%d", topic, k)
+	}
+	n.add(id, "<topic:"+topic+">")
+}
+
+var (
+	longID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+)
+
+// present puts names in place of ids.
+func (n *names) present(text string) string {
+	if n.order == nil {
+		for id := range n.known {
+			n.order = append(n.order, id)
+		}
+		slices.SortFunc(n.order, func(a, b string) int {
+			if len(a) != len(b) {
+				return len(b) - len(a)
+			}
+			return strings.Compare(a, b)
+		})
+	}
+	for _, id := range n.order {
+		text = strings.ReplaceAll(text, id, n.known[id])
+	}
+	if n.prefix != "" {
+		text = strings.ReplaceAll(text, n.prefix, "")
+	}
+	return longID.ReplaceAllStringFunc(text, n.unknown)
+}
+
+// unknown names an id that nothing is known of.
+func (n *names) unknown(id string) string {
+	n.unnamed++
+	name := fmt.Sprintf("<uuid-%d>", n.unnamed)
+	n.add(id, name)
+	return name
+}

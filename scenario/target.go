@@ -1,0 +1,40 @@
+package scenario
+
+import (
+	"time"
+
+	"kshare"
+)
+
+// Target is what a scenario runs against: a kshare in the process or any Kafka on the network.
+type Target interface {
+	// open opens a connection to a node, 0 for any.
+	open(node int32, addr string) (conn, error)
+	// now is the time there.
+	now() time.Time
+	// pass lets time pass until something may have happened, at most until limit.
+	pass(limit time.Time)
+	// setUp takes the settings of a cluster command, before anything is asked.
+	setUp(settings) error
+	// cluster is the kshare in the process, nil where there is none.
+	cluster() *kshare.Cluster
+	// close ends what the scenario used.
+	close() error
+}
+
+// conn is a connection that can be asked without waiting.
+type conn interface {
+	// send sends a frame without its length.
+	send(frame []byte)
+	// receive returns the next answer without its length, nil where there is none yet, and io.EOF where the connection has ended.
+	receive() ([]byte, error)
+	close()
+}
+
+// settings are how a scenario wants its cluster.
+type settings struct {
+	brokers  int
+	timing   kshare.Timing
+	config   map[string]string
+	features map[string]int16
+}

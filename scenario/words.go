@@ -1,0 +1,322 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kshare/protocol/errorcode"
+)
+
+// call is a command line taken apart.
+type call struct {
+	*command
+	words      []string          // positional, without options
+	options    map[string]string // key=value
+	background string            // the name behind &, "" for none
+	rest       string            // the JSON at the end of a send
+}
+
+// parseCommand takes a line apart and finds the command. An error says what is wrong with the line.
+func parseCommand(text string) (*call, error) {
+	words, rest, err := split(text)
+	if err != nil {
+		return nil, err
+	}
+	c := &call{options: map[string]string{}, rest: rest}
+	name := words[0].text
+	if c.command = commands[name]; c.command == nil {
+		return nil, fmt.Errorf("there is no command %q%s; help lists them", name, nearest(name, slices.Collect(maps.Keys(commands))))
+	}
+	for i, w := range words[1:] {
+		key, value, isOption := strings.Cut(w.text, "=")
+		switch {
+		case !w.quoted && strings.HasPrefix(w.text, "&"):
+			if i != len(words)-2 || len(w.text) == 1 {
+				return nil, errors.New("&name stands at the end of a command and names what runs in the background")
+			}
+			if !c.mayRunBehind() {
+				return nil, fmt.Errorf("%s cannot run in the background", name)
+			}
+			c.background = w.text[1:]
+		case !w.quoted && isOption && slices.Contains(c.optionNames, key):
+			if _, twice := c.options[key]; twice {
+				return nil, fmt.Errorf("option %s is given twice", key)
+			}
+			c.options[key] = value
+		case !w.quoted && isOption && !c.freeWords:
+			return nil, fmt.Errorf("%s has no option %q%s; usage: %s", name, key, nearest(key, c.optionNames), c.usage)
+		default:
+			c.words = append(c.words, w.text)
+		}
+	}
+	if n := len(c.words); n < c.least || c.most >= 0 && n > c.most {
+		return nil, fmt.Errorf("usage: %s", c.usage)
+	}
+	if rest != "" && !c.takesJSON {
+		return nil, fmt.Errorf("%s takes no JSON; usage: %s", name, c.usage)
+	}
+	if c.check != nil {
+		if err := c.check(c); err != nil {
+			return nil, fmt.Errorf("%w; usage: %s", err, c.usage)
+		}
+	}
+	return c, nil
+}
+
+// word is a word of a line; a quoted one is never an option.
+type word struct {
+	text   string
+	quoted bool
+}
+
+// split cuts a line into words. A word that begins with a brace begins JSON, which goes to the end of the line.
+func split(text string) (words []word, rest string, err error) {
+	s := strings.TrimSpace(text)
+	for s != "" {
+		if s[0] == '{' {
+			if len(words) == 0 {
+				return nil, "", errors.New("a command begins with its name")
+			}
+			return words, s, nil
+		}
+		w := word{}
+		for s != "" && s[0] != ' ' && s[0] != '\t' {
+			if s[0] != '"' {
+				end := strings.IndexAny(s, " \t\"")
+				if end < 0 {
+					end = len(s)
+				}
+				w.text, s = w.text+s[:end], s[end:]
+				continue
+			}
+			quoted, err := strconv.QuotedPrefix(s)
+			if err != nil {
+				return nil, "", fmt.Errorf("a quote without its end, or an unknown escape, in %s", s)
+			}
+			plain, err := strconv.Unquote(quoted)
+			if err != nil {
+				return nil, "", fmt.Errorf("%s: %w", quoted, err)
+			}
+			if w.text == "" {
+				w.quoted = true
+			}
+			w.text, s = w.text+plain, s[len(quoted):]
+		}
+		words = append(words, w)
+		s = strings.TrimLeft(s, " \t")
+	}
+	return words, "", nil
+}
+
+// nearest suggests the candidate that is most like a word, "" where none is.
+func nearest(w string, candidates []string) string {
+	best, least := "", 3
+	slices.Sort(candidates)
+	for _, c := range candidates {
+		if d := editDistance(w, c); d < least {
+			best, least = c, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s?)", best)
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost++
+			}
+			before = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// mistake is a mistake of the script that shows when its command runs.
+type mistake struct{ reason string }
+
+func (m mistake) Error() string { return m.reason }
+
+func mistakef(format string, args ...any) error { return mistake{fmt.Sprintf(format, args...)} }
+
+// duration reads a duration of a script: 500ms, 2s, 1m30s.
+func duration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 || d > maxDuration {
+		return 0, mistakef("%q is no duration from 0s to %s, like 500ms or 31s", s, show(maxDuration))
+	}
+	return d, nil
+}
+
+const maxDuration = 1000 * 24 * time.Hour
+
+// show writes a duration without what Go adds: 1m30s, 2h, 500ms.
+func show(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return s
+}
+
+// durationOption is the value of an option, or what it is without it.
+func (c *call) durationOption(key string, without time.Duration) (time.Duration, error) {
+	s, ok := c.options[key]
+	if !ok {
+		return without, nil
+	}
+	return duration(s)
+}
+
+// number reads a whole number of a script within bounds, both inclusive.
+func number(s string, least, most int64) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, mistakef("%q is no whole number from %d to %d", s, least, most)
+	}
+	return n, nil
+}
+
+// numberOption is the value of an option, or what it is without it.
+func (c *call) numberOption(key string, without, least, most int64) (int64, error) {
+	s, ok := c.options[key]
+	if !ok {
+		return without, nil
+	}
+	n, err := number(s, least, most)
+	if err != nil {
+		return 0, mistakef("%s=%s: %v", key, s, err)
+	}
+	return n, nil
+}
+
+// flag tells whether a yes-or-no option is on.
+func (c *call) flag(key string) (bool, error) {
+	switch s, ok := c.options[key]; {
+	case !ok || s == "no":
+		return false, nil
+	case s == "yes":
+		return true, nil
+	default:
+		return false, mistakef("%s=%s: yes or no", key, s)
+	}
+}
+
+// topicPartition is a partition as scripts write it: orders-0.
+type topicPartition struct {
+	topic     string
+	partition int32
+}
+
+func (p topicPartition) String() string { return fmt.Sprintf("%s-%d", p.topic, p.partition) }
+
+func comparePartitions(a, b topicPartition) int {
+	if c := strings.Compare(a.topic, b.topic); c != 0 {
+		return c
+	}
+	return int(a.partition) - int(b.partition)
+}
+
+func parsePartition(s string) (topicPartition, error) {
+	i := strings.LastIndexByte(s, '-')
+	if i > 0 {
+		if n, err := strconv.ParseInt(s[i+1:], 10, 32); err == nil && n >= 0 {
+			return topicPartition{s[:i], int32(n)}, nil
+		}
+	}
+	return topicPartition{}, mistakef("%q is no partition; write TOPIC-NUMBER, like orders-0", s)
+}
+
+// partitionList reads partitions separated by commas.
+func partitionList(s string) (all []topicPartition, err error) {
+	for one := range strings.SplitSeq(s, ",") {
+		p, err := parsePartition(one)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// isPartition tells whether a word looks like a partition.
+func isPartition(s string) bool {
+	_, err := parsePartition(s)
+	return err == nil
+}
+
+// offsets writes a range of offsets, both inclusive.
+func offsets(first, last int64) string {
+	if first == last {
+		return strconv.FormatInt(first, 10)
+	}
+	return fmt.Sprintf("%d-%d", first, last)
+}
+
+// offsetRange reads a range of offsets, 5 or 0-9, both inclusive. Where the script wants the last below the first it may.
+func offsetRange(s string) (first, last int64, err error) {
+	a, b, two := strings.Cut(s, "-")
+	if s != "" && s[0] == '-' { // a negative offset alone
+		a, two = s, false
+	}
+	if first, err = strconv.ParseInt(a, 10, 64); err != nil {
+		return 0, 0, mistakef("%q is no offset or range of offsets, like 5 or 0-9", s)
+	}
+	if !two {
+		return first, first, nil
+	}
+	if last, err = strconv.ParseInt(b, 10, 64); err != nil {
+		return 0, 0, mistakef("%q is no offset or range of offsets, like 5 or 0-9", s)
+	}
+	return first, last, nil
+}
+
+// failure writes an error code of an answer, and the message that came with it.
+func failure(code int16, message *string) string {
+	s := fmt.Sprintf("%s (%d)", errorcode.Name(code), code)
+	if message != nil && *message != "" {
+		s += ": " + *message
+	}
+	return s
+}
+
+// plural writes a count of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func number32(n int32) string { return strconv.Itoa(int(n)) }
+
+// numbers writes node ids with spaces between them, in their order.
+func numbers(all []int32) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	texts := make([]string, len(all))
+	for i, n := range all {
+		texts[i] = number32(n)
+	}
+	return strings.Join(texts, " ")
+}
