@@ -30,6 +30,7 @@ var rooms = [][]string{
 	{"storage"},
 	{"storage/internal/runs"},
 	{"config"},
+	{"protocol/describe"},
 	{"protocol"},
 	{"protocol/errorcode", "clock", "internal/memorynet"},
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kshare/protocol"
+	"kshare/protocol/describe"
 )
 
 // Diff is one way in which a step of ours differs from the recorded one.
@@ -136,19 +137,19 @@ func (c *comparer) undecoded(recorded, our []byte) {
 	}
 }
 
-func (c *comparer) values(r, o *value, field, at string) {
-	if r.kind != o.kind {
+func (c *comparer) values(r, o *describe.Value, field, at string) {
+	if r.Kind != o.Kind {
 		c.differ(field, at, r.String(), o.String())
 		return
 	}
-	switch r.kind {
-	case leaf:
-		c.leaves(r.leaf, o.leaf, field, at)
-	case list:
+	switch r.Kind {
+	case describe.Leaf:
+		c.leaves(r.Leaf, o.Leaf, field, at)
+	case describe.List:
 		c.lists(r, o, field, at)
-	case object:
+	case describe.Object:
 		c.objects(r, o, field, at)
-	case batch:
+	case describe.Batch:
 		c.batches(r, o, field, at)
 	}
 }
@@ -161,17 +162,17 @@ func join(field, name string) string {
 }
 
 // objects compares by name, in the recorded order. Only tags that kmsg does not know can be on one side alone.
-func (c *comparer) objects(r, o *value, field, at string) {
-	for i, name := range r.names {
-		if x := o.field(name); x != nil {
-			c.values(r.items[i], x, join(field, name), at+"."+name)
+func (c *comparer) objects(r, o *describe.Value, field, at string) {
+	for i, name := range r.Names {
+		if x := o.Field(name); x != nil {
+			c.values(r.Items[i], x, join(field, name), at+"."+name)
 		} else {
-			c.differ(join(field, name), at+"."+name, r.items[i].String(), "absent")
+			c.differ(join(field, name), at+"."+name, r.Items[i].String(), "absent")
 		}
 	}
-	for i, name := range o.names {
-		if r.field(name) == nil {
-			c.differ(join(field, name), at+"."+name, "absent", o.items[i].String())
+	for i, name := range o.Names {
+		if r.Field(name) == nil {
+			c.differ(join(field, name), at+"."+name, "absent", o.Items[i].String())
 		}
 	}
 }
@@ -186,12 +187,12 @@ var keyed = map[string]string{
 	"DescribeConfigs Resources.Configs": "Name",
 }
 
-func (c *comparer) lists(r, o *value, field, at string) {
-	rs, os := r.items, o.items
+func (c *comparer) lists(r, o *describe.Value, field, at string) {
+	rs, os := r.Items, o.Items
 	if rule := ruleFor(c.api, field, anyOrder); rule != nil && (c.api != "Metadata" || c.all) {
-		rs = c.ordered(r.items, rule.key, true)
-		os = c.ordered(o.items, rule.key, false)
-		if !slices.Equal(rs, r.items) || !slices.Equal(os, o.items) {
+		rs = c.ordered(r.Items, rule.key, true)
+		os = c.ordered(o.Items, rule.key, false)
+		if !slices.Equal(rs, r.Items) || !slices.Equal(os, o.Items) {
 			c.mask(rule)
 		}
 	}
@@ -214,27 +215,27 @@ func (c *comparer) mask(r *Rule) {
 }
 
 // ordered returns items in the order of keys, ids standing for what they stand for.
-func (c *comparer) ordered(items []*value, keys string, recorded bool) []*value {
-	text := func(v *value) string {
+func (c *comparer) ordered(items []*describe.Value, keys string, recorded bool) []*describe.Value {
+	text := func(v *describe.Value) string {
 		var b strings.Builder
 		for key := range strings.SplitSeq(keys, ",") {
-			b.WriteString(c.orderText(v.field(key), key, recorded) + "\x00")
+			b.WriteString(c.orderText(v.Field(key), key, recorded) + "\x00")
 		}
 		return b.String()
 	}
 	items = slices.Clone(items)
-	slices.SortStableFunc(items, func(a, b *value) int { return strings.Compare(text(a), text(b)) })
+	slices.SortStableFunc(items, func(a, b *describe.Value) int { return strings.Compare(text(a), text(b)) })
 	return items
 }
 
 // orderText is a text that orders a field: for an id the one of ours, behind all others where it is not known.
-func (c *comparer) orderText(x *value, key string, recorded bool) string {
-	if x == nil || x.kind != leaf {
+func (c *comparer) orderText(x *describe.Value, key string, recorded bool) string {
+	if x == nil || x.Kind != describe.Leaf {
 		return ""
 	}
-	if k := idKindOf(key, x.leaf); k != noID && !isAbsent(k, x.leaf) {
-		our := x.leaf
-		if known, ok := c.ids.ours[k][x.leaf]; recorded && ok {
+	if k := idKindOf(key, x.Leaf); k != noID && !isAbsent(k, x.Leaf) {
+		our := x.Leaf
+		if known, ok := c.ids.ours[k][x.Leaf]; recorded && ok {
 			our = known
 		}
 		if _, ok := c.ids.recorded[k][our]; !ok && !c.ids.literal[k][our] {
@@ -242,16 +243,16 @@ func (c *comparer) orderText(x *value, key string, recorded bool) string {
 		}
 		return idText(k, our)
 	}
-	if n, ok := x.leaf.(int64); ok {
+	if n, ok := x.Leaf.(int64); ok {
 		return fmt.Sprintf("%020d", n)
 	}
-	return printLeaf(x.leaf)
+	return describe.PrintLeaf(x.Leaf)
 }
 
-func (c *comparer) keyedLists(rs, os []*value, key, field, at string) {
-	name := func(v *value) string { return fmt.Sprint(v.field(key).leaf) }
-	find := func(vs []*value, n string) int {
-		return slices.IndexFunc(vs, func(v *value) bool { return name(v) == n })
+func (c *comparer) keyedLists(rs, os []*describe.Value, key, field, at string) {
+	name := func(v *describe.Value) string { return fmt.Sprint(v.Field(key).Leaf) }
+	find := func(vs []*describe.Value, n string) int {
+		return slices.IndexFunc(vs, func(v *describe.Value) bool { return name(v) == n })
 	}
 	last := -1
 	for _, r := range rs {
@@ -275,23 +276,23 @@ func (c *comparer) keyedLists(rs, os []*value, key, field, at string) {
 }
 
 // batches compares record batches. Times that the broker stamped and bytes that it compressed have rules.
-func (c *comparer) batches(r, o *value, field, at string) {
-	attributes := r.field("Attributes").leaf.(int64)
-	ours := attributes&protocol.AttributeCompressionMask == 0 || c.sent[payloadSum(r.field("Payload").leaf.([]byte))]
-	for i, name := range r.names {
+func (c *comparer) batches(r, o *describe.Value, field, at string) {
+	attributes := r.Field("Attributes").Leaf.(int64)
+	ours := attributes&protocol.AttributeCompressionMask == 0 || c.sent[payloadSum(r.Field("Payload").Leaf.([]byte))]
+	for i, name := range r.Names {
 		f := join(field, name)
-		x := o.field(name)
+		x := o.Field(name)
 		if x == nil {
-			c.differ(f, at+"."+name, r.items[i].String(), "absent")
+			c.differ(f, at+"."+name, r.Items[i].String(), "absent")
 			continue
 		}
-		if rule := ruleFor(c.api, f, decompressed); rule != nil && !ours && o.field("Content") != nil {
-			if r.items[i].String() != x.String() {
+		if rule := ruleFor(c.api, f, decompressed); rule != nil && !ours && o.Field("Content") != nil {
+			if r.Items[i].String() != x.String() {
 				c.mask(rule)
 			}
 			continue
 		}
-		c.values(r.items[i], x, f, at+"."+name)
+		c.values(r.Items[i], x, f, at+"."+name)
 	}
 }
 
@@ -299,7 +300,7 @@ func (c *comparer) leaves(r, o any, field, at string) {
 	name := field[strings.LastIndexByte(field, '.')+1:]
 	if k := idKindOf(name, r); k != noID {
 		if !c.ids.match(k, r, o) {
-			c.differ(field, at, c.standsFor(k, r), printLeaf(o))
+			c.differ(field, at, c.standsFor(k, r), describe.PrintLeaf(o))
 		} else if r != o {
 			c.touched = true
 		}
@@ -319,20 +320,20 @@ func (c *comparer) leaves(r, o any, field, at string) {
 			c.touched = true
 			return
 		}
-		c.differ(field, at, printLeaf(r), printLeaf(o))
+		c.differ(field, at, describe.PrintLeaf(r), describe.PrintLeaf(o))
 		return
 	}
 	if r != o {
-		c.differ(field, at, printLeaf(r), printLeaf(o))
+		c.differ(field, at, describe.PrintLeaf(r), describe.PrintLeaf(o))
 	}
 }
 
 // standsFor prints a recorded id with the one of ours that it stands for.
 func (c *comparer) standsFor(k idKind, recorded any) string {
 	if our, ok := c.ids.ours[k][recorded]; ok && our != recorded {
-		return fmt.Sprintf("%s, here %s", printLeaf(recorded), printLeaf(our))
+		return fmt.Sprintf("%s, here %s", describe.PrintLeaf(recorded), describe.PrintLeaf(our))
 	}
-	return printLeaf(recorded)
+	return describe.PrintLeaf(recorded)
 }
 
 // bends tells whether a rule takes our value for the recorded one though it is another.

@@ -3,9 +3,9 @@ package replay
 import (
 	"encoding/binary"
 	"fmt"
-	"reflect"
 	"time"
 
+	"kshare/protocol/describe"
 	"kshare/protocol/errorcode"
 
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -224,7 +224,7 @@ func (p *player) poll(conn, what string, next func() (kmsg.Request, func(kmsg.Re
 			return
 		}
 		if s == pollFailed || p.overdue() {
-			p.pollDiffers(what, decoded(reflect.ValueOf(r), "").String())
+			p.pollDiffers(what, describe.Message(r).String())
 			return
 		}
 		time.Sleep(pollEvery)

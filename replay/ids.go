@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"kshare/protocol"
+	"kshare/protocol/describe"
 )
 
 // idKind is a kind of name that a broker makes up, so that two runs differ in it.
@@ -168,7 +169,7 @@ func (m *ids) text(s string) string {
 func idText(k idKind, id any) string {
 	switch id := id.(type) {
 	case [16]byte:
-		return uuidText(id)
+		return describe.UUIDText(id)
 	case string:
 		return id
 	}
@@ -222,7 +223,7 @@ func substitute(v reflect.Value, field string, id func(idKind, any) any, text fu
 			for i := range v.Len() {
 				substitute(v.Index(i), field, id, text)
 			}
-		} else if isRecords(field) && v.Len() > 0 {
+		} else if describe.IsRecords(field) && v.Len() > 0 {
 			v.SetBytes(substituteRecords(v.Bytes(), id))
 		}
 	case reflect.Array:
@@ -243,7 +244,7 @@ func substitute(v reflect.Value, field string, id func(idKind, any) any, text fu
 }
 
 func substituteRecords(b []byte, id func(idKind, any) any) []byte {
-	batches, rest := wholeBatches(b)
+	batches, rest := describe.WholeBatches(b)
 	var out []byte
 	for _, x := range batches {
 		h, _ := protocol.ParseBatchHeader(x)

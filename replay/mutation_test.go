@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kshare/protocol"
+	"kshare/protocol/describe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -214,14 +215,14 @@ func (m *mutator) bytes(v reflect.Value, field, name string) {
 		return
 	}
 	m.alter(v, field, "shorter", b[:len(b)-1])
-	if isRecords(name) {
+	if describe.IsRecords(name) {
 		m.batches(v, field, b)
 	}
 }
 
 // batches alters each field of a batch's header, with its CRC put right again, and its last byte, without.
 func (m *mutator) batches(v reflect.Value, field string, b []byte) {
-	batches, _ := wholeBatches(b)
+	batches, _ := describe.WholeBatches(b)
 	at := 0
 	for _, x := range batches {
 		h, _ := protocol.ParseBatchHeader(x)

@@ -1,11 +1,12 @@
 package replay
 
 import (
-	"reflect"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/describe"
 )
 
 // Pair compares what two running brokers answer to the same requests, by the rules that hold between a recording and
@@ -46,6 +47,6 @@ func AnswerJSON(key, version int16, frame []byte) string {
 // RequestJSON prints a request as JSON.
 func RequestJSON(q kmsg.Request) string {
 	var b strings.Builder
-	decoded(reflect.ValueOf(q), "").print(&b, "")
+	describe.Message(q).Print(&b, "")
 	return b.String()
 }

@@ -54,7 +54,7 @@ func printFrames(st *Step, frames [][]byte) string {
 	var b strings.Builder
 	for _, f := range frames {
 		if a, err := decodeAnswer(st.Key, st.Version, f); err == nil && !st.Raw {
-			a.tree.print(&b, "")
+			a.tree.Print(&b, "")
 			b.WriteByte('\n')
 		} else {
 			fmt.Fprintf(&b, "%x\n", f)
