@@ -300,6 +300,15 @@ type Direct = broker.Direct
 // OpenDirect opens a direct connection to a node.
 func (c *Cluster) OpenDirect(nodeID int32) (*Direct, error) { return c.broker.OpenDirect(nodeID) }
 
+// SharePartitionState is a share partition as its leader knows it, and what is persisted of it.
+type SharePartitionState = broker.SharePartitionState
+
+// InspectSharePartition returns the state of a group's share partition: records in flight with their states, owners and locks. It fails for a
+// topic or partition that does not exist.
+func (c *Cluster) InspectSharePartition(group, topic string, partition int32) (*SharePartitionState, error) {
+	return c.broker.InspectSharePartition(group, topic, partition)
+}
+
 // Close stops the cluster and returns once all its goroutines have ended. Connections are closed; with a directory,
 // everything that was answered is in it.
 func (c *Cluster) Close() error { return c.broker.Close() }

@@ -20,17 +20,17 @@ produce orders-0 a b c d
 join workers m1 orders
 fetch workers m1
 ack workers m1 orders-0 0-2=accept,release,reject
-ack workers m1 orders-0 0=accept
+ack workers m1 orders-0 1=accept
 ack workers m1 epoch=-1
 ----
 orders: 1 partition
 workers: ok
 orders-0: offsets 0-3
-m1: epoch 2, assigned orders-0
+m1: epoch 3, assigned orders-0
 orders-0: acquired 0-3 count 1, lock 30s
   0 a | 1 b | 2 c | 3 d
 orders-0: ok
-orders-0: INVALID_RECORD_STATE (121): The record state is invalid. The acknowledgement of delivery could not be completed.
+orders-0: INVALID_RECORD_STATE (121): The offset cannot be acknowledged. The offset is not acquired.
 ok
 `,
 		optionNames: []string{"epoch", "renew", "node", "version"},

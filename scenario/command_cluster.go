@@ -30,6 +30,8 @@ orders: 1 partition
 	})
 }
 
+var timings = map[string]kshare.Timing{"fast": kshare.TimingFast, "kafka": kshare.TimingKafka}
+
 // maxBrokers bounds the nodes of a scenario.
 const maxBrokers = 100
 
@@ -39,13 +41,12 @@ func clusterSettings(c *call) (with settings, err error) {
 		return with, err
 	}
 	with.brokers = int(n)
-	switch t := c.options["timing"]; t {
-	case "", "fast":
-		with.timing = kshare.TimingFast
-	case "kafka":
-		with.timing = kshare.TimingKafka
-	default:
-		return with, mistakef("timing=%s: fast or kafka", t)
+	if t, ok := c.options["timing"]; ok {
+		timing, ok := timings[t]
+		if !ok {
+			return with, mistakef("timing=%s: fast or kafka", t)
+		}
+		with.timing = &timing
 	}
 	if f, ok := c.options["feature"]; ok {
 		with.features = map[string]int16{}

@@ -18,11 +18,11 @@ fetch workers m1
 orders: 1 partition
 workers: ok
 orders-0: offset 0
-m1: epoch 2, assigned orders-0
+m1: epoch 3, assigned orders-0
 orders-0: acquired 0 count 1, lock 30s
   0 a
 m1: disconnected
-SHARE_SESSION_NOT_FOUND (122): The share session was not found.
+SHARE_SESSION_NOT_FOUND (122)
 orders-0: acquired 0 count 2, lock 30s
   0 a
 `,

@@ -28,12 +28,12 @@ fetch workers m1 epoch=9
 orders: 1 partition
 workers: ok
 orders-0: offsets 0-2
-m1: epoch 2, assigned orders-0
+m1: epoch 3, assigned orders-0
 orders-0: acquired 0-1 count 1, lock 30s
   0 a | 1 b
 orders-0: acquired 1 count 2, 2 count 1, lock 30s; acknowledged
   1 b | 2 c
-INVALID_SHARE_SESSION_EPOCH (123): The share session epoch is invalid.
+INVALID_SHARE_SESSION_EPOCH (123)
 `,
 		optionNames: []string{"wait", "min", "max", "records", "batch", "mode", "partitions", "epoch", "renew", "node", "version"},
 		freeWords:   true, least: 2, most: -1, waits: true,

@@ -14,9 +14,9 @@ heartbeat workers m1
 heartbeat workers m1 epoch=7
 ----
 orders: 1 partition
-m1: epoch 2, assigned orders-0
-m1: epoch 2
-m1: FENCED_MEMBER_EPOCH (110): The share group member has a greater member epoch (7) than the one known by the group coordinator (2). The member must abandon all its partitions and rejoin.
+m1: epoch 3, assigned orders-0
+m1: epoch 3
+m1: FENCED_MEMBER_EPOCH (110): The share group member has a greater member epoch (7) than the one known by the group coordinator (3). The member must abandon all its partitions and rejoin.
 `,
 		optionNames: []string{"topics", "epoch", "rack"},
 		least:       2, most: 2,
@@ -52,7 +52,7 @@ join workers m1 orders
 leave workers m1
 ----
 orders: 1 partition
-m1: epoch 2, assigned orders-0
+m1: epoch 3, assigned orders-0
 m1: left
 `,
 		least: 2, most: 2,

@@ -21,7 +21,7 @@ Example:
   leave workers m1
   ----
   orders: 1 partition
-  m1: epoch 2, assigned orders-0
+  m1: epoch 3, assigned orders-0
   m1: left
 `,
 		most: 1,

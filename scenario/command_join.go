@@ -19,7 +19,7 @@ topic orders partitions=2
 join workers m1 orders
 ----
 orders: 2 partitions
-m1: epoch 2, assigned orders-0, orders-1
+m1: epoch 3, assigned orders-0, orders-1
 `,
 		optionNames: []string{"rack", "once"},
 		least:       3, most: 3, waits: false,

@@ -19,7 +19,7 @@ fetch workers m1
 orders: 1 partition
 workers: ok
 orders-0: offset 0
-m1: epoch 2, assigned orders-0
+m1: epoch 3, assigned orders-0
 orders-0: acquired 0 count 1, lock 30s
   0 a
 orders-0: acquired 0 count 2, lock 30s
@@ -51,7 +51,7 @@ produce orders-0 a
 wait f
 ----
 orders: 1 partition
-m1: epoch 2, assigned orders-0
+m1: epoch 3, assigned orders-0
 orders-0: offset 0
 after 2s: orders-0: acquired 0 count 1, lock 30s
   0 a

@@ -13,7 +13,7 @@
 //	orders: 1 partition
 //	workers: ok
 //	orders-0: offsets 0-1
-//	m1: epoch 2, assigned orders-0
+//	m1: epoch 3, assigned orders-0
 //
 //	fetch workers m1
 //	----

@@ -30,7 +30,10 @@ func (l *Local) setUp(s settings) error {
 	if l.started != nil {
 		return mistakef("cluster comes before every other command")
 	}
-	opts := []kshare.Option{kshare.WithTiming(s.timing), kshare.WithBrokers(s.brokers)}
+	opts := []kshare.Option{kshare.WithBrokers(s.brokers)}
+	if s.timing != nil {
+		opts = append(opts, kshare.WithTiming(*s.timing))
+	}
 	for _, key := range slices.Sorted(maps.Keys(s.config)) {
 		opts = append(opts, kshare.WithConfig(key, s.config[key]))
 	}

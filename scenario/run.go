@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"kshare"
 )
 
 // Options say how a scenario is run.
@@ -230,7 +228,7 @@ func (w *world) complete(st *strand) {
 // execute runs a command and returns the lines that it shows.
 func (w *world) execute(c *call) ([]string, error) {
 	if !w.ready && c.name != "cluster" {
-		cluster := &call{command: &command{run: func(s *step, _ *call) error { return s.setUp(settings{brokers: 1, timing: kshare.TimingFast}) }}}
+		cluster := &call{command: &command{run: func(s *step, _ *call) error { return s.setUp(settings{brokers: 1}) }}}
 		if _, err := w.foreground(cluster); err != nil {
 			return nil, err
 		}

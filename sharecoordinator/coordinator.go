@@ -234,6 +234,17 @@ func (c *Coordinator) Summary(k Key) (State, *Refusal) {
 	return summary, nil
 }
 
+// State returns a copy of what is persisted of a share partition, and whether anything is.
+func (c *Coordinator) State(k Key) (State, bool) {
+	s := c.states[k]
+	if s == nil {
+		return State{}, false
+	}
+	state := s.State
+	state.Batches = slices.Clone(state.Batches)
+	return state, true
+}
+
 // Apply takes a record in that was appended, or is read back. offset is its offset in the partition that keeps the share partition's state.
 func (c *Coordinator) Apply(r *Record, offset int64) {
 	s := c.states[r.Key]

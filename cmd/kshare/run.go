@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kshare"
 	"kshare/scenario"
 )
 
@@ -70,7 +71,7 @@ func diffCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				d, err := scenario.Compare(f, scenario.NewLocal(), scenario.NewRemote(against), scenario.Options{Prefix: fmt.Sprintf("run%d-%d-", os.Getpid(), i)})
+				d, err := scenario.Compare(f, scenario.NewLocal(kshare.WithTiming(kshare.TimingKafka)), scenario.NewRemote(against), scenario.Options{Prefix: fmt.Sprintf("run%d-%d-", os.Getpid(), i)})
 				if err != nil {
 					return err
 				}

@@ -1,0 +1,42 @@
+package broker
+
+import (
+	"fmt"
+
+	"kshare/sharecoordinator"
+	"kshare/sharepartition"
+)
+
+// SharePartitionState is a share partition as its leader knows it, for people and tests to look at.
+type SharePartitionState struct {
+	// Known tells whether the leader has read the state; the fields up to Waiting are zero where it has not.
+	Known       bool
+	StartOffset int64
+	EndOffset   int64                // the next offset that was never handed out
+	InFlight    int64                // offsets from StartOffset to EndOffset that count against the limit of record locks
+	Runs        []sharepartition.Run // in offset order
+	Waiting     int                  // requests that wait for records
+	// Persisted is what the share coordinator keeps, nil where it keeps nothing.
+	Persisted *sharecoordinator.State
+}
+
+// InspectSharePartition returns the state of a group's share partition. It fails for a topic or partition that does not exist.
+func (c *Cluster) InspectSharePartition(group, topicName string, partition int32) (*SharePartitionState, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.topics[topicName]
+	if t == nil || t.partition(partition) == nil {
+		return nil, fmt.Errorf("there is no partition %s-%d", topicName, partition)
+	}
+	s := &SharePartitionState{}
+	if sp := t.partition(partition).shareGroups[group]; sp != nil {
+		s.Known = true
+		s.StartOffset, s.EndOffset, s.InFlight = sp.state.StartOffset(), sp.state.EndOffset(), sp.state.InFlight()
+		s.Runs = sp.state.Describe(nil, c.clock.Now())
+		s.Waiting = len(sp.waiters.list)
+	}
+	if p, ok := c.share.coordinator.State(sharecoordinator.Key{Group: group, Topic: t.id, Partition: partition}); ok {
+		s.Persisted = &p
+	}
+	return s, nil
+}
