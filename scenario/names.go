@@ -71,3 +71,11 @@ func (n *names) unknown(id string) string {
 	n.add(id, name)
 	return name
 }
+
+// text names an id whatever it looks like.
+func (n *names) text(id string) string {
+	if name, ok := n.known[id]; ok {
+		return name
+	}
+	return n.unknown(id)
+}
