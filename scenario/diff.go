@@ -14,25 +14,65 @@ type Comparison struct {
 
 // Compared is what a command has shown on either side.
 type Compared struct {
-	Line          int
-	Command       string
-	First, Second []string
+	Line        int
+	Command     string
+	Here, There []string
 	// Omitted is why the command is not compared, "" where it is.
 	Omitted string
+	// Unsteady tells that the command differed in one run and not in another.
+	Unsteady bool
 }
 
 // Differs tells whether the command is compared and shows different things.
-func (c *Compared) Differs() bool { return c.Omitted == "" && !slices.Equal(c.First, c.Second) }
+func (c *Compared) Differs() bool {
+	return c.Omitted == "" && !c.Unsteady && !slices.Equal(c.Here, c.There)
+}
 
-// Compare runs a scenario against two targets, one after the other, and closes them.
-func Compare(f *File, first, second Target, o Options) (*Comparison, error) {
-	a, err := Run(f, first, o)
-	if err != nil {
-		return nil, fmt.Errorf("first side: %w", err)
+// Differ holds a kshare in the process against another Kafka, run after run.
+type Differ struct {
+	Here   func() *Local
+	There  func() Target
+	Prefix string // of names on the wire; each run adds a number of its own
+	runs   int
+}
+
+// Compare runs a scenario on both sides. What differs is run again, and differs only if it does each time: a real Kafka on a busy machine is late now
+// and then.
+func (d *Differ) Compare(f *File) (*Comparison, error) {
+	c, err := d.once(f)
+	if err != nil || !c.differs() {
+		return c, err
 	}
-	b, err := Run(f, second, o)
+	for range confirmations {
+		again, err := d.once(f)
+		if err != nil {
+			return nil, err
+		}
+		for i := range c.Commands {
+			if c.Commands[i].Differs() && !again.Commands[i].Differs() {
+				c.Commands[i].Unsteady = true
+			}
+		}
+	}
+	return c, nil
+}
+
+// confirmations is how often a difference has to show again.
+const confirmations = 2
+
+// once runs a scenario there and then here, with the same ids of topics, for what is answered in the order of a hash map follows from them.
+func (d *Differ) once(f *File) (*Comparison, error) {
+	d.runs++
+	o := Options{Prefix: fmt.Sprintf("%s%d-", d.Prefix, d.runs)}
+	b, err := Run(f, d.There(), o)
 	if err != nil {
-		return nil, fmt.Errorf("second side: %w", err)
+		return nil, fmt.Errorf("there: %w", err)
+	}
+	local := d.Here()
+	local.ids = b.topicIDs
+	a, err := Run(f, local, o)
+	if err != nil {
+		return nil, fmt.Errorf("here: %w", err)
 	}
 	c := &Comparison{File: f}
 	for i := range a.Blocks {
@@ -42,10 +82,27 @@ func Compare(f *File, first, second Target, o Options) (*Comparison, error) {
 			if omitted == "" {
 				omitted = y.Omitted
 			}
-			c.Commands = append(c.Commands, Compared{x.Line, x.Command, x.Shown, y.Shown, omitted})
+			c.Commands = append(c.Commands, Compared{Line: x.Line, Command: x.Command, Here: x.Shown, There: y.Shown, Omitted: omitted})
 		}
 	}
 	return c, nil
+}
+
+// Shrink looks for a shorter scenario that differs too, within a number of runs, and returns it with what it shows.
+func (d *Differ) Shrink(f *File, budget int) (*Comparison, error) {
+	small, err := Shrink(f, budget, func(f *File) (bool, error) {
+		c, err := d.Compare(f)
+		return err == nil && c.differs(), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.Compare(small)
+}
+
+func (c *Comparison) differs() bool {
+	_, differ, _ := c.Tally()
+	return differ > 0
 }
 
 // Tally counts the commands that agree, that differ and that are not compared.
@@ -67,7 +124,7 @@ func (c *Comparison) Tally() (agree, differ, omitted int) {
 const sideWidth = 76
 
 // SideBySide writes the commands that differ, with what either side showed, and a line of counts.
-func (c *Comparison) SideBySide(first, second string) string {
+func (c *Comparison) SideBySide(here, there string) string {
 	var b strings.Builder
 	for i := range c.Commands {
 		x := &c.Commands[i]
@@ -75,9 +132,9 @@ func (c *Comparison) SideBySide(first, second string) string {
 			continue
 		}
 		fmt.Fprintf(&b, "%s:%d  %s\n", c.File.Name, x.Line, x.Command)
-		columns(&b, first, second, ' ')
-		for j := range max(len(x.First), len(x.Second)) {
-			l, r := at(x.First, j), at(x.Second, j)
+		columns(&b, here, there, ' ')
+		for j := range max(len(x.Here), len(x.There)) {
+			l, r := at(x.Here, j), at(x.There, j)
 			mark := ' '
 			if l != r {
 				mark = '|'

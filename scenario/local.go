@@ -16,6 +16,7 @@ type Local struct {
 	options []kshare.Option
 	clock   *clock.Virtual
 	started *kshare.Cluster
+	ids     map[string][][16]byte // what topics are to be called, by name, before ids are made up
 }
 
 // Began is the time at which a scenario in the process begins.
@@ -47,18 +48,25 @@ func (l *Local) setUp(s settings) error {
 }
 
 func (l *Local) start(opts []kshare.Option) (err error) {
-	ids := topicIDs{}
+	ids := topicIDs{given: l.ids, made: map[string]int{}}
 	opts = append(opts, kshare.WithInMemoryNetwork(), kshare.WithClock(l.clock), kshare.WithTopicIDs(ids.next))
 	l.started, err = kshare.Start(opts...)
 	return err
 }
 
-// topicIDs makes the ids of topics a function of their names, so that equal scripts have equal ids.
-type topicIDs map[string]byte
+// topicIDs makes the ids of topics a function of their names, so that equal scripts have equal ids, unless others are given.
+type topicIDs struct {
+	given map[string][][16]byte
+	made  map[string]int
+}
 
 func (t topicIDs) next(topic string) (id [16]byte) {
-	t[topic]++
-	h := fingerprint(fmt.Sprintf("topic %s %d", topic, t[topic]))
+	n := t.made[topic]
+	t.made[topic]++
+	if n < len(t.given[topic]) {
+		return t.given[topic][n]
+	}
+	h := fingerprint(fmt.Sprintf("topic %s %d", topic, n))
 	copy(id[:], h[:])
 	return id
 }

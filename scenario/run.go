@@ -20,6 +20,8 @@ type Options struct {
 type Report struct {
 	File   *File
 	Blocks []BlockReport
+	// topicIDs are the ids that topics had, by name on the wire, in the order of their appearance.
+	topicIDs map[string][][16]byte
 }
 
 // BlockReport is what the commands of a block have shown.
@@ -96,6 +98,7 @@ func Run(f *File, t Target, o Options) (*Report, error) {
 	r := newRunner(t, o)
 	report := &Report{File: f}
 	err := r.file(f, report)
+	report.topicIDs = r.world.made
 	return report, errors.Join(err, r.world.end())
 }
 

@@ -38,7 +38,7 @@ func (s *step) shareMember(group, name string) *member {
 	k := memberKey{group, name}
 	m := s.members[k]
 	if m == nil {
-		h := fingerprint("member " + s.prefix + group + " " + name)
+		h := fingerprint("member " + group + " " + name)
 		m = &member{memberKey: k, id: uuidText([16]byte(h[:16])), sessions: map[int32]*session{}}
 		s.members[k] = m
 		s.names.add(m.id, name)

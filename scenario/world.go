@@ -26,7 +26,8 @@ type world struct {
 	nodes     map[int32]string // addresses by id
 	offered   map[int16][2]int16
 	conns     map[connKey]*link
-	topics    map[string][16]byte // latest ids by name
+	topics    map[string][16]byte   // latest ids by name
+	made      map[string][][16]byte // all ids by name on the wire, in the order of their appearance
 	byID      map[[16]byte]string
 	members   map[memberKey]*member
 	producers map[string]*producer
@@ -48,7 +49,7 @@ type link struct {
 }
 
 func newWorld(t Target, prefix string) *world {
-	return &world{target: t, prefix: prefix, names: newNames(prefix), conns: map[connKey]*link{}, topics: map[string][16]byte{},
+	return &world{target: t, prefix: prefix, names: newNames(prefix), conns: map[connKey]*link{}, topics: map[string][16]byte{}, made: map[string][][16]byte{},
 		byID: map[[16]byte]string{}, members: map[memberKey]*member{}, producers: map[string]*producer{}}
 }
 
@@ -458,6 +459,7 @@ func (w *world) knowTopic(topic string, id [16]byte) {
 		return
 	}
 	w.topics[topic], w.byID[id] = id, topic
+	w.made[w.wire(topic)] = append(w.made[w.wire(topic)], id)
 	w.names.addTopic(topic, uuidText(id))
 }
 

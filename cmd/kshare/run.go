@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kshare"
 	"kshare/scenario"
 )
 
@@ -58,29 +57,6 @@ func runCommand() *cobra.Command {
 	c.Flags().StringVar(&bootstrap, "bootstrap", "", "host:port of a Kafka to run against")
 	c.Flags().BoolVar(&rewrite, "rewrite", false, "write what was shown into the files")
 	c.Flags().BoolVar(&print, "print", false, "print what was shown")
-	return c
-}
-
-func diffCommand() *cobra.Command {
-	var against string
-	c := &cobra.Command{
-		Use: "diff FILE...", Args: cobra.MinimumNArgs(1), Short: "run scenarios here and against a Kafka, and show where they differ",
-		RunE: func(cmd *cobra.Command, files []string) error {
-			for i, name := range files {
-				f, err := readScenario(name)
-				if err != nil {
-					return err
-				}
-				d, err := scenario.Compare(f, scenario.NewLocal(kshare.WithTiming(kshare.TimingKafka)), scenario.NewRemote(against), scenario.Options{Prefix: fmt.Sprintf("run%d-%d-", os.Getpid(), i)})
-				if err != nil {
-					return err
-				}
-				fmt.Print(d.SideBySide("kshare", "Kafka"))
-			}
-			return nil
-		},
-	}
-	c.Flags().StringVar(&against, "against", "", "host:port of a Kafka")
 	return c
 }
 

@@ -1,0 +1,331 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"kshare"
+	"kshare/sharepartition"
+)
+
+// Random writes a scenario of a number of commands that follow from a seed, beginning with what sets its topics and groups up. It runs each command in the process as it goes,
+// so that it can acknowledge what was acquired. Locks are left their 30 s and time is not moved: a run on a real Kafka takes as long as it takes.
+func Random(seed uint64, steps int) (*File, error) {
+	g := &generator{
+		rand:   rand.New(rand.NewPCG(seed, 0)),
+		runner: newRunner(NewLocal(kshare.WithTiming(kshare.TimingKafka)), Options{}),
+	}
+	err := g.write(steps)
+	if closing := g.runner.world.end(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return nil, fmt.Errorf("seed %d: %w", seed, err)
+	}
+	text := strings.Join(g.lines, "\n") + "\n" + separator + "\n"
+	return Parse(fmt.Sprintf("seed-%d", seed), []byte(text))
+}
+
+// generator writes a random scenario.
+type generator struct {
+	rand   *rand.Rand
+	runner *runner
+	lines  []string
+}
+
+// What a random scenario is about.
+var (
+	randomTopics  = []string{"a", "b"}
+	randomGroups  = []string{"g", "h"}
+	randomMembers = []string{"m1", "m2", "m3"}
+)
+
+// add runs a command and writes it down.
+func (g *generator) add(format string, args ...any) error {
+	l := strings.TrimSpace(fmt.Sprintf(format, args...))
+	g.lines = append(g.lines, l)
+	_, err := g.runner.command(line{len(g.lines), l})
+	if err != nil {
+		return located(err, "random scenario", len(g.lines))
+	}
+	return nil
+}
+
+func (g *generator) write(steps int) error {
+	if err := g.add("cluster timing=kafka"); err != nil {
+		return err
+	}
+	for _, t := range randomTopics {
+		if err := g.add("topic %s partitions=%d", t, 1+g.rand.IntN(2)); err != nil {
+			return err
+		}
+	}
+	for _, group := range randomGroups {
+		settings := []string{"share.auto.offset.reset=" + pick(g, "earliest", "earliest", "latest"),
+			fmt.Sprintf("share.delivery.count.limit=%d", 2+g.rand.IntN(4))}
+		if g.one(3) {
+			settings = append(settings, "share.isolation.level=read_committed")
+		}
+		if err := g.add("config group %s %s", group, strings.Join(settings, " ")); err != nil {
+			return err
+		}
+		if err := g.join(group, randomMembers[0]); err != nil {
+			return err
+		}
+	}
+	for len(g.lines) < steps {
+		if err := g.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one is true once in n times.
+func (g *generator) one(n int) bool { return g.rand.IntN(n) == 0 }
+
+func pick[T any](g *generator, all ...T) T { return all[g.rand.IntN(len(all))] }
+
+// member picks a member, mostly one that has joined.
+func (g *generator) member() (group, name string) {
+	group = pick(g, randomGroups...)
+	if g.one(10) {
+		return group, pick(g, randomMembers...)
+	}
+	for range 10 {
+		name = pick(g, randomMembers...)
+		if m := g.runner.world.members[memberKey{group, name}]; m != nil && m.epoch > 0 {
+			break
+		}
+	}
+	return group, name
+}
+
+// partition picks a partition, now and then one that does not exist.
+func (g *generator) partition() topicPartition {
+	t := pick(g, randomTopics...)
+	if g.one(20) {
+		return topicPartition{t, int32(g.rand.IntN(4))}
+	}
+	n := len(g.partitions(t))
+	if n == 0 {
+		n = 1
+	}
+	return topicPartition{t, int32(g.rand.IntN(n))}
+}
+
+// partitions are the partitions of a topic that exist.
+func (g *generator) partitions(topic string) (all []topicPartition) {
+	for i := int32(0); ; i++ {
+		if _, err := g.runner.world.target.cluster().InspectSharePartition("", topic, i); err != nil {
+			return all
+		}
+		all = append(all, topicPartition{topic, i})
+	}
+}
+
+// weights are how often each kind of step is taken.
+var weights = []struct {
+	weight int
+	step   func(*generator) error
+}{
+	{24, (*generator).produce},
+	{30, (*generator).fetch},
+	{30, (*generator).acknowledge},
+	{4, func(g *generator) error { return g.join(pick(g, randomGroups...), pick(g, randomMembers...)) }},
+	{4, func(g *generator) error {
+		group, m := g.member()
+		return g.add("heartbeat %s %s%s", group, m, g.oddEpoch())
+	}},
+	{2, func(g *generator) error { group, m := g.member(); return g.add("leave %s %s", group, m) }},
+	{3, func(g *generator) error {
+		group, m := g.member()
+		return g.add("ack %s %s epoch=%d", group, m, pick(g, -1, -1, -1, 0, 7))
+	}},
+	{3, (*generator).disconnect},
+	{3, func(g *generator) error { return g.add("delete-records %s %d", g.partition(), g.rand.IntN(12)-1) }},
+	{4, func(g *generator) error { return g.add("share-offsets %s", pick(g, randomGroups...)) }},
+	{3, func(g *generator) error {
+		return g.add("alter-share-offsets %s %s=%d", pick(g, randomGroups...), g.partition(), g.rand.IntN(12))
+	}},
+	{2, func(g *generator) error {
+		return g.add("delete-share-offsets %s %s", pick(g, randomGroups...), pick(g, randomTopics...))
+	}},
+	{4, func(g *generator) error { return g.add("describe-group %s", pick(g, randomGroups...)) }},
+	{1, func(g *generator) error { return g.add("delete-group %s", pick(g, randomGroups...)) }},
+	{2, func(g *generator) error { return g.add("grow-topic %s %d", pick(g, randomTopics...), 1+g.rand.IntN(3)) }},
+	{1, (*generator).deleteTopic},
+	{3, func(g *generator) error { return g.add("list-offsets %s", g.partition()) }},
+	{3, func(g *generator) error { return g.add("read %s offset=%d wait=0s", g.partition(), g.rand.IntN(6)) }},
+	{3, func(g *generator) error {
+		return g.add("config group %s share.delivery.count.limit=%d", pick(g, randomGroups...), 2+g.rand.IntN(9))
+	}},
+	{6, func(g *generator) error { return g.add("persisted %s %s", pick(g, randomGroups...), g.partition()) }},
+}
+
+func (g *generator) step() error {
+	total := 0
+	for _, w := range weights {
+		total += w.weight
+	}
+	n := g.rand.IntN(total)
+	for _, w := range weights {
+		if n -= w.weight; n < 0 {
+			return w.step(g)
+		}
+	}
+	return nil
+}
+
+func (g *generator) join(group, member string) error {
+	topics := strings.Join(randomTopics[:1+g.rand.IntN(len(randomTopics))], ",")
+	return g.add("join %s %s %s", group, member, topics)
+}
+
+// oddEpoch is now and then an epoch that a member does not have.
+func (g *generator) oddEpoch() string {
+	if g.one(4) {
+		return fmt.Sprintf(" epoch=%d", g.rand.IntN(9)-2)
+	}
+	return ""
+}
+
+func (g *generator) produce() error {
+	var words []string
+	for range 1 + g.rand.IntN(3) {
+		if len(words) > 0 {
+			words = append(words, "/")
+		}
+		for i := range 1 + g.rand.IntN(6) {
+			words = append(words, string(rune('a'+i)))
+		}
+	}
+	codec := ""
+	if g.one(8) {
+		codec = " codec=" + pick(g, codecs...)
+	}
+	return g.add("produce %s %s%s", g.partition(), strings.Join(words, " "), codec)
+}
+
+func (g *generator) fetch() error {
+	group, m := g.member()
+	options := []string{"wait=" + pick(g, "0s", "500ms", "500ms")}
+	if g.one(2) {
+		options = append(options, fmt.Sprintf("records=%d", g.rand.IntN(9)))
+	}
+	if g.one(4) {
+		options = append(options, "mode="+pick(g, "record_limit", "batch_optimized"))
+	}
+	if g.one(6) {
+		options = append(options, fmt.Sprintf("batch=%d", 1+g.rand.IntN(5)))
+	}
+	if g.one(8) {
+		options = append(options, fmt.Sprintf("min=%d", pick(g, 0, 100, 300)))
+	}
+	if g.one(10) {
+		options = append(options, fmt.Sprintf("max=%d", pick(g, 0, 1, 100, 1000)))
+	}
+	if g.one(12) {
+		options = append(options, fmt.Sprintf("epoch=%d", g.rand.IntN(6)-1))
+	}
+	if g.one(8) {
+		var names []string
+		for range g.rand.IntN(3) {
+			if p := g.partition().String(); !slices.Contains(names, p) {
+				names = append(names, p)
+			}
+		}
+		options = append(options, "partitions="+strings.Join(names, ","))
+	}
+	acks := ""
+	if g.one(4) {
+		acks = " " + strings.Join(g.acks(group, m), " ")
+	}
+	return g.add("fetch %s %s%s %s", group, m, acks, strings.Join(options, " "))
+}
+
+func (g *generator) acknowledge() error {
+	group, m := g.member()
+	version := ""
+	if g.one(6) {
+		version = " version=1"
+	}
+	renew := ""
+	if g.one(12) {
+		renew = " renew=yes"
+	}
+	return g.add("ack %s %s %s%s%s", group, m, strings.Join(g.acks(group, m), " "), version, renew)
+}
+
+// acks acknowledges some of what a member has acquired, or what it has not.
+func (g *generator) acks(group, m string) (words []string) {
+	var held []string
+	for _, t := range randomTopics {
+		for _, p := range g.partitions(t) {
+			if s, err := g.runner.world.target.cluster().InspectSharePartition(group, t, p.partition); err == nil {
+				if ranges := g.ranges(s.Runs, g.runner.world.members[memberKey{group, m}]); len(ranges) > 0 {
+					held = append(held, p.String())
+					held = append(held, ranges...)
+				}
+			}
+		}
+	}
+	if len(held) == 0 || g.one(10) {
+		first := g.rand.IntN(8)
+		return []string{g.partition().String(), fmt.Sprintf("%d-%d=%s", first, first+g.rand.IntN(4)-1, g.types(1))}
+	}
+	return held
+}
+
+// ranges are acknowledgements of runs that a member holds, whole or in part.
+func (g *generator) ranges(runs []sharepartition.Run, m *member) (words []string) {
+	for _, r := range runs {
+		if m == nil || r.State != sharepartition.Acquired || r.Member != m.id || g.one(4) {
+			continue
+		}
+		first, last := r.FirstOffset, r.LastOffset
+		if n := last - first; n > 0 && g.one(2) {
+			first += g.rand.Int64N(n + 1)
+			last = first + g.rand.Int64N(last-first+1)
+		}
+		n := 1
+		if g.one(3) {
+			n = int(last - first + 1)
+		}
+		words = append(words, offsets(first, last)+"="+g.types(n))
+	}
+	return words
+}
+
+// types are acknowledge types, now and then one that does not exist.
+func (g *generator) types(n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = pick(g, "accept", "accept", "release", "release", "reject", "gap")
+		if g.one(30) {
+			all[i] = pick(g, "renew", "5", "-1")
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+func (g *generator) disconnect() error {
+	group, m := g.member()
+	for k := range g.runner.world.conns {
+		if k.client == group+"/"+m {
+			return g.add("disconnect %s %s", group, m)
+		}
+	}
+	return nil
+}
+
+// deleteTopic deletes a topic and makes it anew, which members find out by a heartbeat.
+func (g *generator) deleteTopic() error {
+	t := pick(g, randomTopics...)
+	if err := g.add("delete-topic %s", t); err != nil {
+		return err
+	}
+	return g.add("topic %s partitions=%d", t, 1+g.rand.IntN(2))
+}
