@@ -66,6 +66,15 @@ func TestAPITable(t *testing.T) {
 	assert.Equal(t, apiTable(), string(have), "run go test ./broker -run TestAPITable -update")
 }
 
+// AddPartitionsToTxn has a code for the whole answer from version 4 on. Before, an answer that lists nothing would pass for success.
+func TestRefusalIsInTheAnswersVersion(t *testing.T) {
+	for v := int16(0); v <= 5; v++ {
+		q := kmsg.NewPtrAddPartitionsToTxnRequest()
+		q.SetVersion(v)
+		assert.Equal(t, v >= 4, refuse(q.ResponseKind(), errorcode.UnsupportedVersion, "x"), "version %d", v)
+	}
+}
+
 // Every handler belongs to an API, and every API's file can decode each version that it offers.
 func TestHandlersBelongToAPIs(t *testing.T) {
 	for key := range handlers {

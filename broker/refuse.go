@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"reflect"
 	"strconv"
 
@@ -10,14 +11,18 @@ import (
 )
 
 // refuse puts an error code, and a message where there is room for one, at the top of an answer. It reports whether the
-// answer has a code there.
+// answer, in its version, has a code there.
 func refuse(p kmsg.Response, code int16, message string) bool {
 	v := reflect.ValueOf(p).Elem()
 	field := v.FieldByName("ErrorCode")
 	if !field.IsValid() {
 		return false
 	}
+	unrefused := p.AppendTo(nil)
 	field.SetInt(int64(code))
+	if bytes.Equal(p.AppendTo(nil), unrefused) {
+		return false
+	}
 	if m := v.FieldByName("ErrorMessage"); m.IsValid() && m.Kind() == reflect.Pointer && message != "" {
 		m.Set(reflect.ValueOf(&message))
 	}
