@@ -17,10 +17,12 @@ import (
 // Behaviour:
 //   - The session is checked first (package sharesession), then the acknowledgements that the request carries are applied, then records are
 //     acquired (package sharepartition).
-//   - Nothing is fetched with the final epoch, with IsRenewAck (whose limits must all be 0), and where MaxRecords or MaxBytes leave no room.
-//   - A fetch that finds nothing waits: for an append, the end of a lock, and with timing=fast for any release. A session that finds no room is refused
-//     only after MaxWaitMs.
-//   - MinBytes are counted before anything is acquired. The bytes are divided evenly among the partitions.
+//   - Nothing is fetched with the final epoch, with IsRenewAck (whose limits must all be 0), and where MaxRecords or MaxBytes are 0. A negative MaxRecords
+//     waits for records like any other and then acquires none.
+//   - A fetch that finds nothing waits: for an append, the end of a lock, and with timing=fast for any release. Partitions that are not there do not end
+//     the wait while others are. A session that finds no room is refused only after MaxWaitMs.
+//   - MinBytes are counted before anything is acquired. MaxBytes are divided evenly among the partitions; the first that has records gives its first batch
+//     whatever its size.
 //   - Records are whole batches, with timing=kafka all from the first to the last acquired record, else those that hold an acquired one.
 
 const shareFetchKey = 78
@@ -193,7 +195,19 @@ type shareAcquisition struct {
 	batchSize  int32
 	maxRecords int32
 	maxBytes   int  // for each partition
+	roomBytes  int  // for all partitions together
+	filled     bool // a partition had records: of the others no batch is given that exceeds the limits
 	moved      bool // a partition's log was found to begin later, which ends the wait
+}
+
+// within gives the bytes that may be read of the next partition, and tells whether its first batch may exceed them.
+func (a *shareAcquisition) within() (maxBytes int, atLeastOne bool) {
+	return min(a.maxBytes, a.roomBytes), !a.filled
+}
+
+// took counts the bytes that were read of a partition.
+func (a *shareAcquisition) took(bytes int) {
+	a.roomBytes, a.filled = max(0, a.roomBytes-bytes), a.filled || bytes > 0
 }
 
 // shareResults are the results of a fetch in the order of the session's partitions.
@@ -214,30 +228,30 @@ type shareReady struct {
 func (f *shareFetch) attempt(last bool) shareResults {
 	last = last || f.q.MaxWaitMillis <= 0 || len(f.session.Partitions) == 0
 	results := make(shareResults, len(f.session.Partitions))
-	if f.q.MaxBytes == 0 {
-		return results
-	}
-	if f.q.MaxRecords <= 0 {
-		for i, at := range f.session.Partitions {
-			if _, code := f.find(at); code == errorcode.None {
-				results[i] = shareResult{shareFetchResult{index: at.Partition}, true}
-			}
-		}
+	if f.q.MaxBytes == 0 || f.q.MaxRecords == 0 {
 		return results
 	}
 	var ready, fresh []shareReady
 	failed := false
+	absent, open := 0, 0
 	for i, at := range f.session.Partitions {
 		loaded := f.load(at)
 		if loaded.unready {
 			continue
 		}
 		results[i] = shareResult{loaded.result, true}
+		if loaded.absent {
+			absent++
+			continue
+		}
 		failed = failed || loaded.result.errorCode != errorcode.None && !loaded.late
 		if loaded.sp == nil {
 			continue
 		}
 		known := loaded.sp.lookUp()
+		if loaded.sp.mayAcquire() {
+			open++
+		}
 		switch {
 		case !loaded.sp.readable():
 		case known:
@@ -246,9 +260,12 @@ func (f *shareFetch) attempt(last bool) shareResults {
 			fresh = append(fresh, shareReady{loaded.sp, i})
 		}
 	}
-	ready = append(ready, fresh...) // Apache Kafka has read these before it reads the others, and puts them behind
+	failed = failed || absent == len(results)
+	// Apache Kafka has read the fresh ones before it reads the others, within limits of their own, and puts them behind.
+	known := len(ready)
+	ready = append(ready, fresh...)
 	if len(ready) > 0 && (last || failed || f.enoughBytes(ready)) {
-		failed = f.acquire(ready, results) || failed
+		failed = f.acquire(ready, known, open, results) || failed || f.q.MaxRecords < 0
 	}
 	if last || failed {
 		return results
@@ -277,6 +294,8 @@ type shareLoad struct {
 	// late means that the error does not end the wait, unready that the partition is not in the answer. Both stand for what Apache Kafka takes its time
 	// for, reading the state from the share coordinator, and are set with timing=kafka alone.
 	late, unready bool
+	// absent means that the node does not lead the partition or that there is none, which ends the wait only where it is so of all.
+	absent bool
 }
 
 // knowsAny tells whether one of the session's partitions exists, so that there is something to acquire from.
@@ -294,7 +313,7 @@ func (f *shareFetch) load(at sharesession.Partition) shareLoad {
 	if code == errorcode.UnknownTopicID && c.deleted.ids[at.TopicID] && !f.named(at) {
 		code = errorcode.UnknownTopicOrPartition // a topic that was deleted under the session
 	}
-	l := shareLoad{result: shareFetchResult{index: at.Partition, errorCode: code}}
+	l := shareLoad{result: shareFetchResult{index: at.Partition, errorCode: code}, absent: code != errorcode.None}
 	if code == errorcode.None {
 		f.read(&l, p)
 	}
@@ -369,20 +388,25 @@ func (f *shareFetch) enoughBytes(ready []shareReady) bool {
 	return false
 }
 
-// acquire acquires records in each of the partitions, as far as the limits go. It reports whether one of them has something to tell at once
-// even if there are no records.
-func (f *shareFetch) acquire(ready []shareReady, results shareResults) (failed bool) {
+// acquire acquires records in each of the partitions, the first of which are known, as far as the limits go. The bytes are divided among all that are
+// open to the request, those too that have no records. It reports whether one of them has something to tell at once even if there are no records.
+func (f *shareFetch) acquire(ready []shareReady, known, open int, results shareResults) (failed bool) {
 	c := f.caller.request.cluster
+	maxBytes := int(min(f.q.MaxBytes, c.brokerInt("fetch.max.bytes")))
 	left := &shareAcquisition{
 		member:     f.caller.member,
 		mode:       f.mode,
 		batchSize:  f.q.BatchSize,
 		maxRecords: f.q.MaxRecords,
-		maxBytes:   int(min(f.q.MaxBytes, c.brokerInt("fetch.max.bytes"))) / len(ready),
+		maxBytes:   maxBytes / open,
+		roomBytes:  maxBytes,
 	}
-	for _, sp := range ready {
+	for i, sp := range ready {
 		if left.maxRecords <= 0 {
 			return failed
+		}
+		if i == known {
+			left.roomBytes, left.filled = maxBytes, false
 		}
 		result := &results[sp.at]
 		acquired, records, err := sp.acquire(left)

@@ -288,8 +288,12 @@ func (sp *sharePartition) wake() {
 
 // readable tells whether a fetch may find something: records to deliver again, or new ones and room for them.
 func (sp *sharePartition) readable() bool {
-	c := sp.partition.cluster
-	return sp.state.CanAcquire(c.shareSettings(sp.group).limits.RecordLocks) && sp.state.NextFetchOffset() < sp.end()
+	return sp.mayAcquire() && sp.state.NextFetchOffset() < sp.end()
+}
+
+// mayAcquire tells whether there is room in flight.
+func (sp *sharePartition) mayAcquire() bool {
+	return sp.state.CanAcquire(sp.partition.cluster.shareSettings(sp.group).limits.RecordLocks)
 }
 
 // lookUp tells whether the next fetch offset was looked up before, and notes it.
@@ -374,7 +378,9 @@ func (sp *sharePartition) read(offset int64, q *shareAcquisition) (read [][]byte
 	if reach := sp.state.AcquireReach(offset, q.maxRecords); reach < end && !p.cluster.readsCommitted(sp.group) {
 		stop = reach + 1
 	}
-	if read, err = p.log.Read(offset, stop, q.maxBytes, true); err != nil {
+	maxBytes, atLeastOne := q.within()
+	defer func() { q.took(sizeOf(read)) }()
+	if read, err = p.log.Read(offset, stop, maxBytes, atLeastOne); err != nil {
 		return nil, nil, err
 	}
 	if bounds, err = batchBounds(read); err != nil || stop == end {
@@ -384,7 +390,7 @@ func (sp *sharePartition) read(offset int64, q *shareAcquisition) (read [][]byte
 		return read, bounds, nil
 	}
 	// The log has a hole where the acquisition begins or would end: what lies behind it counts.
-	if read, err = p.log.Read(offset, end, q.maxBytes, true); err != nil {
+	if read, err = p.log.Read(offset, end, maxBytes, atLeastOne); err != nil {
 		return nil, nil, err
 	}
 	bounds, err = batchBounds(read)

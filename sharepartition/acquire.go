@@ -287,7 +287,10 @@ func (a *acquisition) fresh(n int, first, last, room int64) int {
 			if b.BaseOffset > last {
 				break
 			}
-			if b.BaseOffset > first && b.BaseOffset-first >= int64(a.BatchSize) {
+			switch {
+			case b.BaseOffset == first && a.BatchSize <= 0:
+				a.report(first, first-1, 1) // Apache Kafka cuts off nothing here, and reports it
+			case b.BaseOffset > first && b.BaseOffset-first >= int64(a.BatchSize):
 				a.add(n+inserted, first, b.BaseOffset-1)
 				first = b.BaseOffset
 				inserted++

@@ -166,6 +166,9 @@ func (a *modelAcquire) fresh(first, last int64) {
 	var ranges []Bounds
 	if a.q.Mode == BatchOptimized && end-first+1 > int64(a.q.BatchSize) {
 		for _, p := range a.q.Batches {
+			if p.BaseOffset <= end && p.BaseOffset == first && a.q.BatchSize <= 0 {
+				a.out = append(a.out, AcquiredRange{first, first - 1, 1})
+			}
 			if p.BaseOffset <= end && p.BaseOffset > first && p.BaseOffset-first >= int64(a.q.BatchSize) {
 				ranges = append(ranges, Bounds{first, p.BaseOffset - 1})
 				first = p.BaseOffset

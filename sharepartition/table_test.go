@@ -189,6 +189,8 @@ func TestWorkedExamples(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("0-0x%d", i+1), d.fetch("m1", BatchOptimized, size, 500), "any BatchSize is accepted")
 		d.answer(d.p.ReleaseMember("m1", d.lim), errorcode.None)
 	}
+	d = newDesk(t, 1, 1)
+	require.Equal(t, "0--1x1 0-0x1 1-1x1", d.fetch("m1", BatchOptimized, 0, 500), "of new records an empty range is cut off first")
 	require.Equal(t, "", d.fetch("m1", BatchOptimized, 500, 0))
 	require.Equal(t, "", d.fetch("m1", BatchOptimized, 500, -1))
 }
