@@ -272,12 +272,14 @@ func offsets(first, last int64) string {
 	return fmt.Sprintf("%d-%d", first, last)
 }
 
-// offsetRange reads a range of offsets, 5 or 0-9, both inclusive. Where the script wants the last below the first it may.
+// offsetRange reads a range of offsets, 5 or 0-9, both inclusive. Either may be negative, like -1-4, and the last may be below the first.
 func offsetRange(s string) (first, last int64, err error) {
-	a, b, two := strings.Cut(s, "-")
-	if s != "" && s[0] == '-' { // a negative offset alone
-		a, two = s, false
+	sign, unsigned := "", s
+	if strings.HasPrefix(s, "-") {
+		sign, unsigned = "-", s[1:]
 	}
+	a, b, two := strings.Cut(unsigned, "-")
+	a = sign + a
 	if first, err = strconv.ParseInt(a, 10, 64); err != nil {
 		return 0, 0, mistakef("%q is no offset or range of offsets, like 5 or 0-9", s)
 	}
