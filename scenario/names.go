@@ -13,11 +13,12 @@ type names struct {
 	known   map[string]string
 	order   []string // the known ids, longest first; nil after a change
 	topics  map[string]int
+	members map[memberKey]int
 	unnamed int
 }
 
 func newNames(prefix string) *names {
-	return &names{prefix: prefix, known: map[string]string{}, topics: map[string]int{}}
+	return &names{prefix: prefix, known: map[string]string{}, topics: map[string]int{}, members: map[memberKey]int{}}
 }
 
 // add names an id.
@@ -36,6 +37,19 @@ func (n *names) addTopic(topic, id string) {
 		topic = fmt.Sprintf("%s#%d", topic, k)
 	}
 	n.add(id, "<topic:"+topic+">")
+}
+
+// addMember names the id of a member; a later one of the same member has a number.
+func (n *names) addMember(m memberKey, id string) {
+	if id == "" || n.known[id] != "" {
+		return
+	}
+	n.members[m]++
+	name := m.name
+	if k := n.members[m]; k > 1 {
+		name = fmt.Sprintf("%s#%d", name, k)
+	}
+	n.add(id, name)
 }
 
 var (

@@ -15,13 +15,13 @@ type memberKey struct{ group, name string }
 type member struct {
 	memberKey
 	id         string // on the wire
-	epoch      int32
+	epoch      int32  // in a classic group the generation
 	subscribed []string
 	assigned   []topicPartition
 	sessions   map[int32]*session // by node
-	generation int32              // of a classic group
-	assignment []byte             // what a classic leader is to hand out
 	instance   *string            // of a static member
+
+	protocolType, protocol *string // of a classic group, from the join
 }
 
 // session is a share session as the client knows it.
@@ -33,17 +33,32 @@ type session struct {
 // client is the client id of the member, which also names its connections.
 func (m *member) client() string { return m.group + "/" + m.name }
 
-// shareMember returns the member of a share group that a script names. Its id follows from the name.
-func (s *step) shareMember(group, name string) *member {
+// member returns the member that a script names. A new one has no id.
+func (s *step) member(group, name string) *member {
 	k := memberKey{group, name}
 	m := s.members[k]
 	if m == nil {
-		h := fingerprint("member " + group + " " + name)
-		m = &member{memberKey: k, id: uuidText([16]byte(h[:16])), sessions: map[int32]*session{}}
+		m = &member{memberKey: k, sessions: map[int32]*session{}}
 		s.members[k] = m
-		s.names.add(m.id, name)
 	}
 	return m
+}
+
+// shareMember returns the member that a script names, whose client makes its own id: it follows from the name. The order of ids decides who is assigned
+// what, so that the prefix has no part in it.
+func (s *step) shareMember(group, name string) *member {
+	m := s.member(group, name)
+	if m.id == "" {
+		h := fingerprint("member " + group + " " + name)
+		s.known(m, uuidText([16]byte(h[:16])))
+	}
+	return m
+}
+
+// known gives a member the id that it has from now on.
+func (s *step) known(m *member, id string) {
+	m.id = id
+	s.names.addMember(m.memberKey, id)
 }
 
 // session returns the member's session with a node, which may not have begun.
