@@ -66,9 +66,9 @@ func createTopic(s *step, c *call) error {
 	return nil
 }
 
-// awaitTopic waits until a topic has so many partitions with leaders.
+// awaitTopic waits until a topic has so many partitions with leaders, and then for the coordinators to have heard of it.
 func (s *step) awaitTopic(name string, partitions int) error {
-	return s.until("topic "+name+" has no leaders", func() (bool, error) {
+	err := s.until("topic "+name+" has no leaders", func() (bool, error) {
 		t, err := s.metadata(name)
 		if err != nil || t.ErrorCode != 0 || len(t.Partitions) != partitions {
 			return false, err
@@ -80,14 +80,22 @@ func (s *step) awaitTopic(name string, partitions int) error {
 		}
 		return true, nil
 	})
+	if err != nil {
+		return err
+	}
+	return s.settle()
 }
 
-// awaitNoTopic waits until a topic is gone.
+// awaitNoTopic waits until a topic is gone, and then for the coordinators to have heard of it.
 func (s *step) awaitNoTopic(name string) error {
-	return s.until("topic "+name+" is still there", func() (bool, error) {
+	err := s.until("topic "+name+" is still there", func() (bool, error) {
 		t, err := s.metadata(name)
 		return err == nil && t.ErrorCode == errorcode.UnknownTopicOrPartition, err
 	})
+	if err != nil {
+		return err
+	}
+	return s.settle()
 }
 
 // setting is a configuration of a script: key=value, or key alone to take it back.

@@ -248,6 +248,10 @@ func (w *world) execute(c *call) ([]string, error) {
 	if st.finished && st.fails() {
 		return nil, st.err
 	}
+	// What runs in the background has reached the broker before the next command does.
+	if _, err := w.foreground(&call{command: &command{run: func(s *step, _ *call) error { return s.settle() }}}); err != nil {
+		return nil, err
+	}
 	return nil, nil
 }
 
