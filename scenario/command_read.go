@@ -150,16 +150,6 @@ func (s *step) showRead(at topicPartition, offset int64, p *kmsg.FetchResponseTo
 	}
 }
 
-// producerName is the name of the producer with an id.
-func (w *world) producerName(id int64) string {
-	for _, p := range w.producers {
-		if p.id == id {
-			return p.name
-		}
-	}
-	return fmt.Sprintf("producer %d", id)
-}
-
 // age is how long before now a timestamp in ms lies, in the steps that times are shown in.
 func (s *step) age(timestamp int64) string {
 	if timestamp < 0 {

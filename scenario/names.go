@@ -15,10 +15,14 @@ type names struct {
 	topics  map[string]int
 	members map[memberKey]int
 	unnamed int
+
+	producers map[int64]string // names by id
+	made      map[string]int   // how many ids producers of a name have had
 }
 
 func newNames(prefix string) *names {
-	return &names{prefix: prefix, known: map[string]string{}, topics: map[string]int{}, members: map[memberKey]int{}}
+	return &names{prefix: prefix, known: map[string]string{}, topics: map[string]int{}, members: map[memberKey]int{},
+		producers: map[int64]string{}, made: map[string]int{}}
 }
 
 // add names an id.
@@ -50,6 +54,18 @@ func (n *names) addMember(m memberKey, id string) {
 		name = fmt.Sprintf("%s#%d", name, k)
 	}
 	n.add(id, name)
+}
+
+// addProducer names a producer id; a later one of the same name has a number. Unlike other ids these are numbers, which are not looked for in what is shown.
+func (n *names) addProducer(id int64, name string) {
+	if n.producers[id] != "" {
+		return
+	}
+	n.made[name]++
+	if k := n.made[name]; k > 1 {
+		name = fmt.Sprintf("%s#%d", name, k)
+	}
+	n.producers[id] = "<" + name + ">"
 }
 
 var (

@@ -31,8 +31,10 @@ type world struct {
 	byID      map[[16]byte]string
 	members   map[memberKey]*member
 	producers map[string]*producer
-	strands   []*strand // in the background, in the order of their start
-	wake      time.Time // when a waiting command is to be looked at again, zero for none
+	// transactions tells whether the transaction coordinators were made.
+	transactions bool
+	strands      []*strand // in the background, in the order of their start
+	wake         time.Time // when a waiting command is to be looked at again, zero for none
 }
 
 type connKey struct {
@@ -63,6 +65,13 @@ func (w *world) wire(name string) string {
 	}
 	return w.prefix + name
 }
+
+// Kinds of coordinators (FindCoordinatorRequest.CoordinatorType).
+const (
+	groupCoordinator       = 0
+	transactionCoordinator = 1
+	shareCoordinator       = 2
+)
 
 // admin is the client that does what is no member's business.
 const admin = "admin"
@@ -290,7 +299,7 @@ func (s *step) setUp(with settings) error {
 	if err := s.learnNodes(); err != nil {
 		return err
 	}
-	for _, kind := range []int8{0, 2} { // group, share
+	for _, kind := range []int8{groupCoordinator, shareCoordinator} {
 		if err := s.makeCoordinator(kind); err != nil {
 			return err
 		}
@@ -335,7 +344,7 @@ func (s *step) until(what string, so func() (bool, error)) error {
 // makeCoordinator has the topic of a kind of coordinators made.
 func (s *step) makeCoordinator(kind int8) error {
 	key := "any"
-	if kind == 2 {
+	if kind == shareCoordinator {
 		key = "any:" + base64.RawURLEncoding.EncodeToString(make([]byte, 16)) + ":0"
 	}
 	return s.until("no coordinator", func() (bool, error) {
@@ -360,10 +369,15 @@ func (s *step) findCoordinator(kind int8, key string) (code int16, node int32, e
 
 // coordinator is the node that coordinates a group.
 func (s *step) coordinator(group string) (int32, error) {
+	return s.coordinatorOf(groupCoordinator, s.wire(group))
+}
+
+// coordinatorOf is the node that coordinates a key.
+func (s *step) coordinatorOf(kind int8, key string) (int32, error) {
 	if len(s.nodes) <= 1 {
 		return s.only(), nil
 	}
-	code, node, err := s.findCoordinator(0, s.wire(group))
+	code, node, err := s.findCoordinator(kind, key)
 	if err != nil {
 		return 0, err
 	}

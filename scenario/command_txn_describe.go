@@ -1,0 +1,82 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+)
+
+func init() {
+	register(&command{
+		name:    "txn-describe",
+		usage:   "txn-describe ID ... [times=yes]",
+		summary: "Shows the state of transactional ids (DescribeTransactions). times=yes shows how long ago a transaction began.",
+		example: `
+# kshare offers no transactions yet.
+txn-describe payments
+----
+DescribeTransactions is not offered
+`,
+		optionNames: []string{"times"},
+		least:       1, most: -1,
+		run: func(s *step, c *call) error {
+			times, err := c.flag("times")
+			if err != nil {
+				return err
+			}
+			for _, id := range slices.Sorted(slices.Values(c.words)) {
+				t, err := s.transaction(s.wire(id))
+				if err != nil {
+					return err
+				}
+				s.showTransaction(t, times)
+			}
+			return nil
+		},
+	})
+}
+
+// transaction asks for the state of a transactional id.
+func (s *step) transaction(id string) (*kmsg.DescribeTransactionsResponseTransactionState, error) {
+	node, err := s.transactional(id)
+	if err != nil {
+		return nil, err
+	}
+	q := kmsg.NewPtrDescribeTransactionsRequest()
+	q.TransactionalIDs = []string{id}
+	p, err := request[*kmsg.DescribeTransactionsResponse](s, admin, node, q)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.TransactionStates) != 1 {
+		return nil, noAnswer{"an answer without the transactional id"}
+	}
+	return &p.TransactionStates[0], nil
+}
+
+func (s *step) showTransaction(t *kmsg.DescribeTransactionsResponseTransactionState, times bool) {
+	if t.ErrorCode != errorcode.None {
+		s.printf("%s: %s", t.TransactionalID, failure(t.ErrorCode, nil))
+		return
+	}
+	text := fmt.Sprintf("%s: %s, producer %s, timeout %s", t.TransactionalID, t.State, s.showEpoch(t.ProducerID, int32(t.ProducerEpoch)),
+		show(time.Duration(t.TimeoutMillis)*time.Millisecond))
+	var all []topicPartition
+	for _, x := range t.Topics {
+		for _, p := range x.Partitions {
+			all = append(all, topicPartition{s.script(x.Topic), p})
+		}
+	}
+	slices.SortFunc(all, comparePartitions)
+	if len(all) > 0 {
+		text += ", partitions " + partitionNames(all)
+	}
+	if times {
+		text += ", began " + s.age(t.StartTimestamp)
+	}
+	s.printf("%s", text)
+}
