@@ -23,7 +23,7 @@ var rooms = [][]string{
 	{"replay", "differential/realkafka"},
 	{"."},
 	{"broker"},
-	{"sharecoordinator"},
+	{"sharecoordinator", "fault", "requestlog"},
 	{"coordinator", "sharepartition", "sharesession", "txn", "logvalidator"},
 	{"coordinator/assignor"},
 	{"storage/directory"},
@@ -36,7 +36,7 @@ var rooms = [][]string{
 }
 
 // pure packages hold no goroutine, clock, socket, file or lock: the same input gives the same output.
-var pure = []string{"sharepartition", "sharesession", "coordinator", "coordinator/assignor", "sharecoordinator", "txn", "logvalidator"}
+var pure = []string{"sharepartition", "sharesession", "coordinator", "coordinator/assignor", "sharecoordinator", "txn", "logvalidator", "fault", "protocol/describe"}
 
 // impureImports are packages that a pure one has no use for.
 var impureImports = []string{"net", "os", "sync", "os/exec", "net/http", "log/slog", "math/rand", "math/rand/v2", "crypto/rand"}

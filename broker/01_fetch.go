@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/clock"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 )
 
@@ -120,6 +121,13 @@ func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchR
 	if !f.request.parked {
 		fp.unknown = code != errorcode.None
 	}
+	if injected := f.request.injected(fault.Partition, f.topicName(fp), fp.index); injected != errorcode.None {
+		result := failedFetch(fp.index, injected)
+		if injected == errorcode.FencedLeaderEpoch || injected == errorcode.NotLeaderOrFollower {
+			result.leader = p
+		}
+		return result
+	}
 	if code != errorcode.None {
 		result := failedFetch(fp.index, code)
 		if fp.unknown {
@@ -205,6 +213,14 @@ func (p *partition) readFragment(r *fetchResult, end int64, limit int) {
 	fragment := read[0][:min(len(read[0]), limit-r.size)]
 	r.records = append(r.records, fragment)
 	r.size += len(fragment)
+}
+
+// topicName is the name of an entry's topic, "" for one whose id is not known.
+func (f *fetch) topicName(fp *fetchPartition) string {
+	if f.byID {
+		return f.request.cluster.topicName(fp.topicID)
+	}
+	return fp.topic
 }
 
 // find returns the partition that an entry of the request means.

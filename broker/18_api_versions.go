@@ -28,9 +28,7 @@ var clientSoftwarePattern = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a
 func handleApiVersions(r *request) (answer, error) {
 	api := r.api
 	if !api.Offers(r.header.Version) {
-		p := &kmsg.ApiVersionsResponse{Version: 0, ErrorCode: errorcode.UnsupportedVersion}
-		p.ApiKeys = []kmsg.ApiVersionsResponseApiKey{offeredKey(api)}
-		return p, nil
+		return unsupportedApiVersions(api), nil
 	}
 	q, err := decode[*kmsg.ApiVersionsRequest](r)
 	if err != nil {
@@ -50,6 +48,11 @@ func handleApiVersions(r *request) (answer, error) {
 		r.cluster.addFeatures(p)
 	}
 	return p, nil
+}
+
+// unsupportedApiVersions says which versions of the API there are.
+func unsupportedApiVersions(api *protocol.API) *kmsg.ApiVersionsResponse {
+	return &kmsg.ApiVersionsResponse{ErrorCode: errorcode.UnsupportedVersion, ApiKeys: []kmsg.ApiVersionsResponseApiKey{offeredKey(api)}}
 }
 
 func (c *Cluster) checkApiVersions(r *request, q *kmsg.ApiVersionsRequest) int16 {

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/clock"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 	"kshare/sharepartition"
 	"kshare/sharesession"
@@ -280,7 +281,11 @@ func (f *shareFetch) attempt(last bool) shareResults {
 
 // find returns the partition that an entry of the session means, if the node leads it.
 func (f *shareFetch) find(at sharesession.Partition) (*partition, int16) {
-	p, code := f.caller.request.cluster.sharePartitionNamed(at)
+	c := f.caller.request.cluster
+	p, code := c.sharePartitionNamed(at)
+	if injected := f.caller.request.injected(fault.Partition, c.topicName(at.TopicID), at.Partition); injected != errorcode.None {
+		return p, injected
+	}
 	if code == errorcode.None && p.leader != f.caller.request.node.id {
 		code = errorcode.NotLeaderOrFollower
 	}

@@ -96,6 +96,8 @@ func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowl
 				}
 				result = caller.acknowledge(at, acks, renew)
 				result.settle()
+			} else if code := caller.injected(at); code != errorcode.None {
+				result = ackFailed(code, "")
 			} else if _, code := caller.request.cluster.sharePartitionNamed(at); code != errorcode.None {
 				result = ackFailed(code, "")
 			} else if !some {

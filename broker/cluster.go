@@ -20,6 +20,7 @@ import (
 
 	"kshare/clock"
 	"kshare/config"
+	"kshare/requestlog"
 	"kshare/storage"
 )
 
@@ -41,6 +42,9 @@ type Cluster struct {
 	held          atomic.Int64  // record bytes of answers that are being written
 	maxIdle       time.Duration // connections.max.idle.ms, 0 where the clock is not the machine's
 	connectionsMu sync.Mutex    // guards the nodes' sets of connections; may be taken while mu is held, not the reverse
+
+	faults     faults
+	requestLog *requestlog.Log // nil where requests are not logged
 
 	heavy sync.Mutex // held while a heavy request is handled, before mu
 
@@ -76,6 +80,9 @@ func New(o Options) (*Cluster, error) {
 		maxFrame:    int(o.Config.Values().Int("socket.request.max.bytes")),
 		topics:      map[string]*topic{},
 		topicsByID:  map[[16]byte]*topic{},
+	}
+	if o.RequestLog > 0 {
+		c.requestLog = requestlog.New(o.RequestLog)
 	}
 	if _, ok := o.Clock.(clock.Machine); ok {
 		c.maxIdle = max(0, o.Config.Values().Duration("connections.max.idle.ms"))

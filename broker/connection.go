@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kshare/protocol"
@@ -39,6 +40,8 @@ type connection struct {
 	share  *protocol.ShareRequests // nil before the first share request
 
 	idleFrom time.Time // when the deadline was set last
+
+	silenced atomic.Bool // by a fault: nothing is answered any more
 
 	closeOnce sync.Once
 	gone      chan struct{} // closed with the connection
@@ -127,10 +130,21 @@ func (c *connection) answer(frame []byte) error {
 		return err
 	}
 	a, err := r.run()
-	if err != nil || a == nil {
-		return err
+	return c.conclude(r, a, err)
+}
+
+// conclude sends the answer of a request, if it has one, and notes what became of it.
+func (c *connection) conclude(r *request, a answer, err error) error {
+	if err == nil && a != nil {
+		if r.logged != nil {
+			a = encoded(a)
+		}
+		err = c.write(r, a)
 	}
-	return c.write(r, a)
+	if r.logged != nil {
+		r.depart(a, err)
+	}
+	return err
 }
 
 // write sends an answer: length, header, body.
@@ -142,9 +156,13 @@ func (c *connection) write(r *request, a answer) error {
 	}
 	var err error
 	c.allowIdle()
-	if s, ok := a.(splicedAnswer); ok {
-		err = c.writeSpliced(b, s)
-	} else {
+	switch a := a.(type) {
+	case splicedAnswer:
+		err = c.writeSpliced(b, a)
+	case *encodedAnswer:
+		b = a.AppendTo(b)
+		err = c.writeClaiming(a.claim(len(b)-4), b)
+	default:
 		err = c.writeWhole(a.AppendTo(b))
 	}
 	if err != nil {
@@ -154,8 +172,11 @@ func (c *connection) write(r *request, a answer) error {
 }
 
 // writeWhole sends an answer that is all in one buffer.
-func (c *connection) writeWhole(b []byte) error {
-	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+func (c *connection) writeWhole(b []byte) error { return c.writeClaiming(len(b)-4, b) }
+
+// writeClaiming sends an answer that is all in one buffer with a length in front of it.
+func (c *connection) writeClaiming(length int, b []byte) error {
+	binary.BigEndian.PutUint32(b, uint32(length))
 	_, err := c.net.Write(b)
 	c.keep(b)
 	return err

@@ -61,10 +61,10 @@ func (d *Direct) Receive() ([]byte, error) {
 	return nil, nil
 }
 
-// Waits tells whether a request waits for its answer.
+// Waits tells whether a request waits for its answer, be it for ever because a fault has silenced the connection.
 func (d *Direct) Waits() bool {
 	d.progress()
-	return d.waiting != nil
+	return !d.ended && (d.waiting != nil || d.conn.silenced.Load())
 }
 
 // Close closes the connection, as a client does that has gone.
@@ -96,24 +96,23 @@ func (d *Direct) progress() {
 			return
 		default:
 			var err error
-			if r, err = d.conn.parse(d.queue[0]); err == nil {
-				a, err = r.start()
-			}
+			r, err = d.conn.parse(d.queue[0])
 			d.queue = d.queue[1:]
 			if err != nil {
 				d.fail(err)
 				return
 			}
-			if r.parked {
+			if a, err = r.start(); err != nil {
+				d.fail(d.conn.conclude(r, nil, err))
+				return
+			}
+			if r.waits() {
 				d.waiting = r
 				continue
 			}
 		}
 		a, err := r.finish(a)
-		if err == nil && a != nil {
-			err = d.conn.write(r, a)
-		}
-		if err != nil {
+		if err = d.conn.conclude(r, a, err); err != nil {
 			d.fail(err)
 			return
 		}
@@ -135,6 +134,7 @@ func (d *Direct) end() {
 	d.ended = true
 	if d.waiting != nil {
 		d.waiting.withdraw()
+		d.conn.conclude(d.waiting, nil, d.waiting.abandoned()) // which returns that error
 		d.waiting = nil
 	}
 	d.queue = nil

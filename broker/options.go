@@ -42,6 +42,8 @@ type Options struct {
 	// TopicID names the id of a topic that is to be made, the zero id for a random one. nil: all are random.
 	TopicID func(topic string) [16]byte
 	Log     *slog.Logger
+	// RequestLog is how many of the last requests are remembered, 0 for none.
+	RequestLog int
 }
 
 // TopicSpec is a topic to be made at start.

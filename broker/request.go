@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"time"
 	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/protocol"
+	"kshare/requestlog"
 	"kshare/storage"
 )
 
@@ -51,6 +53,11 @@ type request struct {
 	silent bool
 	// closing is why the connection is to be closed instead of an answer.
 	closing error
+
+	faulty *interception     // nil where no fault acts on the request
+	logged *requestlog.Entry // nil without a request log
+	// ready is when the answer was there, where the request waited for it and is logged.
+	ready time.Time
 }
 
 // parse reads the header of a frame and finds who handles it.
@@ -77,6 +84,7 @@ func (c *connection) parse(frame []byte) (*request, error) {
 	if err := r.admit(); err != nil {
 		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, h.Version, err)
 	}
+	r.arrive()
 	return r, nil
 }
 
@@ -87,7 +95,7 @@ func (r *request) run() (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.parked {
+	if r.waits() {
 		var ok bool
 		if a, ok = r.wait(); !ok {
 			return nil, r.abandoned()
@@ -96,18 +104,35 @@ func (r *request) run() (answer, error) {
 	return r.finish(a)
 }
 
-// start handles the request. Where it was parked the answer comes through done, otherwise it is the one returned; finish is to be given it.
+// start handles the request. Where it waits the answer comes through done, otherwise it is the one returned; finish is to be given it.
 func (r *request) start() (a answer, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.cluster.log.Error("a request made its handler panic", "api", r.api.Name, "version", r.header.Version, "panic", p, "stack", string(debug.Stack()))
-			a, err = nil, fmt.Errorf("%s v%d: internal error: %v", r.api.Name, r.header.Version, p)
-		}
-	}()
-	if a, err = r.handle(); err != nil {
+	if r.conn.silenced.Load() {
+		r.silent = true
+		return nil, nil
+	}
+	if r.faulty != nil {
+		a, err = r.guarded(r.faulty.start)
+	} else {
+		a, err = r.guarded(r.handle)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, r.header.Version, err)
 	}
 	return a, nil
+}
+
+// waits tells whether the answer comes through done. Only the goroutine that started the request asks.
+func (r *request) waits() bool { return r.done != nil }
+
+// guarded calls a function that handles the request and makes an error of a panic.
+func (r *request) guarded(f func() (answer, error)) (a answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.cluster.log.Error("a request made its handler panic", "api", r.api.Name, "version", r.header.Version, "panic", p, "stack", string(debug.Stack()))
+			a, err = nil, fmt.Errorf("internal error: %v", p)
+		}
+	}()
+	return f()
 }
 
 // finish returns the answer once what the request wrote is durable, as run does.
@@ -122,6 +147,9 @@ func (r *request) finish(a answer) (answer, error) {
 				return nil, fmt.Errorf("%s v%d: its outcome is unknown, the write did not become durable: %w", r.api.Name, r.header.Version, err)
 			}
 		}
+	}
+	if r.faulty != nil {
+		return r.faulty.finish(a)
 	}
 	if r.silent {
 		return nil, nil
@@ -146,14 +174,34 @@ func (r *request) handle() (answer, error) {
 // park says that the answer comes later, through complete. The cluster's lock is held.
 func (r *request) park(cancel func()) {
 	r.parked = true
+	r.pause(cancel)
+}
+
+// pause says that the answer comes later, through deliver. cancel is what is to be undone if the connection ends first. The cluster's lock
+// is held.
+func (r *request) pause(cancel func()) {
 	r.cancel = cancel
-	r.done = make(chan answer, 1)
+	if r.done == nil {
+		r.done = make(chan answer, 1)
+	}
 }
 
 // complete hands over the answer of a parked request, once. The cluster's lock is held.
 func (r *request) complete(a answer) {
 	r.cancel = nil
 	r.takeCommit()
+	if r.faulty != nil {
+		r.faulty.after(a)
+		return
+	}
+	r.deliver(a)
+}
+
+// deliver hands over the answer of a request that waits, once.
+func (r *request) deliver(a answer) {
+	if r.logged != nil {
+		r.ready = r.cluster.clock.Now()
+	}
 	r.done <- a
 }
 
@@ -175,13 +223,20 @@ func (r *request) wait() (answer, bool) {
 	}
 }
 
-// withdraw takes a parked request off the lists that it waits on.
+// withdraw takes a request that waits off the lists that it waits on.
 func (r *request) withdraw() {
+	if r.faulty != nil {
+		r.faulty.step.Lock() // what goes on in another goroutine comes to its end first
+		defer r.faulty.step.Unlock()
+	}
 	r.cluster.mu.Lock()
 	defer r.cluster.mu.Unlock()
 	if r.cancel != nil {
 		r.cancel()
 		r.cancel = nil
+	}
+	if r.faulty != nil {
+		r.faulty.withdrawn = true
 	}
 }
 
@@ -219,7 +274,13 @@ func writing(h *handler) *handler {
 
 // decode reads the body of a request.
 func decode[Q kmsg.Request](r *request) (Q, error) {
-	q := kmsg.RequestForKey(r.header.Key).(Q)
+	q, err := r.decode()
+	return q.(Q), err
+}
+
+// decode reads the body of a request whose key kmsg knows.
+func (r *request) decode() (kmsg.Request, error) {
+	q := kmsg.RequestForKey(r.header.Key)
 	q.SetVersion(r.header.Version)
 	if err := q.ReadFrom(r.body); err != nil {
 		return q, fmt.Errorf("%w: %w", protocol.ErrMalformed, err)

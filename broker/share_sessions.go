@@ -4,6 +4,7 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 	"kshare/sharepartition"
 	"kshare/sharesession"
@@ -98,6 +99,13 @@ func ackFailed(code int16, message string) *shareAckResult {
 func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartition.Acknowledgement, renew bool) *shareAckResult {
 	c := s.request.cluster
 	p, code := c.sharePartitionNamed(at)
+	if injected := s.injected(at); injected != errorcode.None {
+		r := ackFailed(injected, "")
+		if injected == errorcode.NotLeaderOrFollower {
+			r.leader = p
+		}
+		return r
+	}
 	if code == errorcode.UnknownTopicID { // found before anything is read of the acknowledgements
 		return ackFailed(code, "")
 	}
@@ -121,6 +129,15 @@ func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartiti
 		return ackRefused(no)
 	}
 	return &shareAckResult{change: shareChange{sp, w}}
+}
+
+// injected is the error that faults give the acknowledgements for a partition.
+func (s *shareCaller) injected(at sharesession.Partition) int16 {
+	name := s.request.cluster.topicName(at.TopicID)
+	if code := s.request.injected(fault.Acknowledge, name, at.Partition); code != errorcode.None {
+		return code
+	}
+	return s.request.injected(fault.Partition, name, at.Partition)
 }
 
 // settle lets the acknowledgements take effect. It returns whether they have moved the start offset.

@@ -1,5 +1,13 @@
 package protocol
 
+import (
+	"encoding/binary"
+	"strconv"
+	"strings"
+
+	"kshare/protocol/errorcode"
+)
+
 // API is one request type of the protocol and the versions in which Apache Kafka 4.4 offers it to clients.
 type API struct {
 	Key  int16
@@ -114,3 +122,35 @@ var apisByKey = func() map[int16]*API {
 
 // APIByKey returns the API with the key, nil where a 4.4 broker has none.
 func APIByKey(key int16) *API { return apisByKey[key] }
+
+// FindAPI returns the API with a name, in any case, or a key written out, nil where a 4.4 broker has none.
+func FindAPI(nameOrKey string) *API {
+	if key, err := strconv.ParseInt(nameOrKey, 10, 16); err == nil {
+		return APIByKey(int16(key))
+	}
+	for i := range APIs {
+		if strings.EqualFold(APIs[i].Name, nameOrKey) {
+			return &APIs[i]
+		}
+	}
+	return nil
+}
+
+// APINames are the names of all APIs in the order of their keys.
+func APINames() []string {
+	names := make([]string, len(APIs))
+	for i := range APIs {
+		names[i] = APIs[i].Name
+	}
+	return names
+}
+
+const apiVersionsKey = 18
+
+// AnswerVersion is the version that an answer's body is encoded in: that of the request, but 0 where ApiVersions says UNSUPPORTED_VERSION (KIP-511).
+func AnswerVersion(key, version int16, body []byte) int16 {
+	if key == apiVersionsKey && len(body) >= 2 && int16(binary.BigEndian.Uint16(body)) == errorcode.UnsupportedVersion {
+		return 0
+	}
+	return version
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/protocol"
 	"kshare/protocol/describe"
 )
 
@@ -20,8 +21,8 @@ type answer struct {
 
 // decodeAnswer decodes a frame without its length prefix as the answer to a request of a key and version.
 func decodeAnswer(key, version int16, frame []byte) (*answer, error) {
-	if key == 18 && isUnsupportedVersion(frame) {
-		version = 0 // KIP-511: an ApiVersions request of an unknown version is answered as version 0
+	if len(frame) > 4 {
+		version = protocol.AnswerVersion(key, version, frame[4:])
 	}
 	body := kmsg.ResponseForKey(key)
 	if body == nil {
@@ -46,9 +47,4 @@ func decodeAnswer(key, version int16, frame []byte) (*answer, error) {
 		return nil, err
 	}
 	return &answer{correlation: correlation, body: body, tree: describe.Message(body), exact: bytes.Equal(body.AppendTo(nil), rest)}, nil
-}
-
-// isUnsupportedVersion tells whether an ApiVersions answer has the error UNSUPPORTED_VERSION.
-func isUnsupportedVersion(frame []byte) bool {
-	return len(frame) >= 6 && frame[4] == 0 && frame[5] == 35
 }

@@ -65,6 +65,14 @@ func New() *Sessions {
 // Len is the number of sessions.
 func (s *Sessions) Len() int { return len(s.byKey) }
 
+// Partitions are those of a session, in the order in which they were added; none where there is no session. The caller only reads them.
+func (s *Sessions) Partitions(key Key) []Partition {
+	if found := s.byKey[key]; found != nil {
+		return found.order
+	}
+	return nil
+}
+
 // FetchRequest is what of a ShareFetch concerns the session.
 type FetchRequest struct {
 	Key        Key

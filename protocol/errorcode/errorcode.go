@@ -4,7 +4,11 @@
 // Source: clients/src/main/java/org/apache/kafka/common/protocol/Errors.java.
 package errorcode
 
-import "strconv"
+import (
+	"maps"
+	"slices"
+	"strconv"
+)
 
 // Error codes in the order of their numbers.
 const (
@@ -296,3 +300,20 @@ func Name(code int16) string {
 	}
 	return strconv.Itoa(int(code))
 }
+
+var codes = func() map[string]int16 {
+	m := make(map[string]int16, len(names))
+	for code, name := range names {
+		m[name] = code
+	}
+	return m
+}()
+
+// Code returns the code that Kafka calls by a name, false where there is none.
+func Code(name string) (int16, bool) {
+	code, ok := codes[name]
+	return code, ok
+}
+
+// Names are the names of all codes, in alphabetical order.
+func Names() []string { return slices.Sorted(maps.Keys(codes)) }

@@ -1,0 +1,212 @@
+package fault
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol"
+	"kshare/protocol/describe"
+	"kshare/protocol/errorcode"
+)
+
+// maxHex is the most bytes that a rule may answer with.
+const maxHex = 1 << 20
+
+// Check tells why a rule could never act, or could not act as it says.
+func (r *Rule) Check() error {
+	for _, check := range []func() error{r.checkMatch, r.checkCount, r.checkAction, r.checkLevel, r.checkBytes} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Rule) checkMatch() error {
+	if r.Partition != nil && r.Topic == "" {
+		return fmt.Errorf("partition=%d belongs to no topic: name topic too", *r.Partition)
+	}
+	if r.Partition != nil && *r.Partition < 0 {
+		return fmt.Errorf("partition=%d is negative", *r.Partition)
+	}
+	if r.API == "" {
+		if r.Version != nil {
+			return fmt.Errorf("version=%d is of no API: name api too", *r.Version)
+		}
+		return nil
+	}
+	a := r.api()
+	if a == nil {
+		return fmt.Errorf("Kafka 4.4 has no API %q%s", r.API, didYouMean(string(r.API), protocol.APINames()))
+	}
+	if r.Version != nil && !a.Offers(*r.Version) && a.Name != "ApiVersions" {
+		return fmt.Errorf("%s has no version %d: it has %d to %d", a.Name, *r.Version, a.MinVersion, a.MaxVersion)
+	}
+	q := kmsg.RequestForKey(a.Key)
+	if q == nil {
+		return fmt.Errorf("%s is not known well enough here for a rule", a.Name)
+	}
+	names := describe.NamesOf(q)
+	switch {
+	case r.Group != "" && !names.Group:
+		return fmt.Errorf("a request of %s names no group: leave group=%s out", a.Name, r.Group)
+	case r.Topic != "" && !names.Topic:
+		return fmt.Errorf("a request of %s names no topic: leave topic=%s out", a.Name, r.Topic)
+	case r.Partition != nil && !names.Partition && !hasLevel(a, Partition):
+		return fmt.Errorf("a request of %s names no partition: leave partition=%d out", a.Name, *r.Partition)
+	}
+	return nil
+}
+
+func (r *Rule) checkCount() error {
+	switch {
+	case r.Nth < 0:
+		return fmt.Errorf("nth=%d is negative: the first match is 1", r.Nth)
+	case r.Times < 0:
+		return fmt.Errorf("times=%d is negative: leave it out for a rule that acts for ever", r.Times)
+	case !(r.Probability >= 0 && r.Probability <= 1):
+		return fmt.Errorf("probability=%v is not between 0 and 1", r.Probability)
+	case r.Seed != 0 && r.Probability == 0 && r.Flip == 0:
+		return fmt.Errorf("seed=%d is drawn from by probability and flip alone: leave it out or add one of them", r.Seed)
+	}
+	return nil
+}
+
+// actions are the actions of the rule.
+func (r *Rule) actions() (all []string) {
+	for _, a := range []struct {
+		name string
+		set  bool
+	}{{"error", r.Error != ""}, {"delay", r.Delay != 0}, {"hold", r.Hold}, {"close", r.Close}, {"silence", r.Silence}} {
+		if a.set {
+			all = append(all, a.name)
+		}
+	}
+	if r.alters() {
+		all = append(all, "wrong bytes")
+	}
+	return all
+}
+
+func (r *Rule) checkAction() error {
+	actions := r.actions()
+	switch len(actions) {
+	case 0:
+		return fmt.Errorf("the rule does nothing: give it one of error, delay, hold, close, silence, hex, truncate, flip and length")
+	case 1:
+	default:
+		return fmt.Errorf("the rule does %s: a rule has one action, add a rule for each", strings.Join(actions, " and "))
+	}
+	switch {
+	case r.Stage != "" && r.Stage != Before && r.Stage != After:
+		return fmt.Errorf("stage=%s is neither before nor after", r.Stage)
+	case r.Stage == Before && r.alters():
+		return fmt.Errorf("stage=before has no answer yet whose bytes could be wrong: leave stage out")
+	case r.Delay < 0:
+		return fmt.Errorf("delay=%v is negative", r.Delay)
+	case r.Hold && r.Name == "":
+		return fmt.Errorf("a rule that holds is released by its name: add name")
+	case r.Level != "" && r.Error == "":
+		return fmt.Errorf("level=%s is where an error goes: add error, or leave level out", r.Level)
+	}
+	return nil
+}
+
+func (r *Rule) checkLevel() error {
+	if r.Error == "" {
+		return nil
+	}
+	if code, err := findCode(string(r.Error)); err != nil {
+		return err
+	} else if code == errorcode.None {
+		return fmt.Errorf("error=%s is no error", r.Error)
+	}
+	if r.Level == "" {
+		return nil
+	}
+	known := false
+	for _, level := range allLevels {
+		known = known || level == r.Level
+	}
+	if !known {
+		return fmt.Errorf("level=%s: the levels are %s", r.Level, joinLevels(allLevels))
+	}
+	if a := r.api(); a != nil && !hasLevel(a, r.Level) {
+		return fmt.Errorf("an answer of %s has no error at level %s: it has them at %s", a.Name, r.Level, joinLevels(levelsOf(a)))
+	}
+	if r.Level == Acknowledge && r.API == "" {
+		return fmt.Errorf("level=acknowledge is of ShareFetch alone: add api=ShareFetch")
+	}
+	return nil
+}
+
+func (r *Rule) checkBytes() error {
+	switch {
+	case r.Hex != "" && len(r.Hex)/2 > maxHex:
+		return fmt.Errorf("hex has %d bytes: it may have %d", len(r.Hex)/2, maxHex)
+	case r.Truncate != nil && *r.Truncate < 0:
+		return fmt.Errorf("truncate=%d is negative", *r.Truncate)
+	case r.Flip < 0:
+		return fmt.Errorf("flip=%d is negative", r.Flip)
+	}
+	if _, err := hex.DecodeString(r.Hex); err != nil {
+		return fmt.Errorf("hex=%s is not bytes, two hexadecimal digits each", clip([]byte(r.Hex)))
+	}
+	return nil
+}
+
+// findCode finds an error code by its name or number. The number need not be one that Kafka knows.
+func findCode(text string) (int16, error) {
+	if n, err := strconv.ParseInt(text, 10, 16); err == nil {
+		return int16(n), nil
+	}
+	if code, ok := errorcode.Code(text); ok {
+		return code, nil
+	}
+	return 0, fmt.Errorf("Kafka has no error %q%s", text, didYouMean(text, errorcode.Names()))
+}
+
+// longestGuess is the longest text that a guess is made for.
+const longestGuess = 64
+
+// didYouMean guesses what a text that is none of the known ones was meant to be.
+func didYouMean(text string, known []string) string {
+	if len(text) > longestGuess {
+		return ""
+	}
+	best, least := "", 1+len(text)/3
+	for _, k := range known {
+		if d := distance(strings.ToLower(text), strings.ToLower(k)); d <= least {
+			best, least = k, d-1
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return ": did you mean " + best + "?"
+}
+
+// distance is the number of letters to insert, remove or replace that make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
