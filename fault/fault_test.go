@@ -1,0 +1,306 @@
+package fault_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/fault"
+	"kshare/protocol"
+	"kshare/protocol/describe"
+)
+
+// forms are rules in both forms.
+var forms = []struct{ text, json string }{
+	{"api=ShareFetch topic=orders partition=0 nth=2 times=3 error=NOT_LEADER_OR_FOLLOWER level=partition stage=after",
+		`{"api":"ShareFetch","topic":"orders","partition":0,"nth":2,"times":3,"error":"NOT_LEADER_OR_FOLLOWER","level":"partition","stage":"after"}`},
+	{"close", `{"close":true}`},
+	{"name=slow api=78 delay=1.5s", `{"name":"slow","api":78,"delay":"1.5s"}`},
+	{"api=fetch version=12 node=1 client=c error=1234", `{"api":"fetch","version":12,"node":1,"client":"c","error":1234}`},
+	{"name=n group=g hold", `{"name":"n","group":"g","hold":true}`},
+	{"silence probability=0.25 seed=7", `{"silence":true,"probability":0.25,"seed":7}`},
+	{"hex=00ff truncate=1 flip=3 length=-1 seed=18446744073709551615", `{"hex":"00ff","truncate":1,"flip":3,"length":-1,"seed":18446744073709551615}`},
+	{"truncate=0", `{"truncate":0}`},
+	{"api=Metadata topic=t partition=3 error=LEADER_NOT_AVAILABLE", `{"api":"Metadata","topic":"t","partition":3,"error":5}`},
+}
+
+func TestForms(t *testing.T) {
+	for _, f := range forms {
+		fromText, err := fault.ParseRule(strings.Fields(f.text)...)
+		require.NoError(t, err, f.text)
+		fromJSON, err := fault.DecodeRule([]byte(f.json))
+		require.NoError(t, err, f.json)
+		if fromJSON.Code() == fromText.Code() {
+			fromJSON.Error = fromText.Error
+		}
+		require.Equal(t, fromText, fromJSON, f.text)
+		again, err := fault.ParseRule(strings.Fields(fromText.String())...)
+		require.NoError(t, err, fromText.String())
+		require.Equal(t, fromText, again)
+		b, err := json.Marshal(fromText)
+		require.NoError(t, err)
+		again, err = fault.DecodeRule(b)
+		require.NoError(t, err, string(b))
+		require.Equal(t, fromText, again)
+	}
+	r := fault.Rule{Name: "a b", Client: `"`, Delay: 90 * time.Second}
+	require.Equal(t, `name="a b" client="\"" delay=1m30s`, r.String())
+}
+
+func TestRulesThatAreRefused(t *testing.T) {
+	for text, why := range map[string]string{
+		"":                                 "does nothing: give it one of error, delay",
+		"api=Fetch":                        "does nothing",
+		"api=ShareFech close":              `no API "ShareFech": did you mean ShareFetch?`,
+		"api=4 close":                      `no API "4"`,
+		"apis=Fetch close":                 `no key "apis": did you mean api?; its keys are name, api, version`,
+		"close api=Fetch api=Fetch":        "api is said twice",
+		"close=maybe":                      "close=maybe: that is not true or false",
+		"close=false":                      "close=false says nothing",
+		"nth":                              "nth has no value: say nth=a whole number",
+		"nth=x close":                      "that is not a whole number",
+		"partition=4294967296 close":       "out of range for 32 bits",
+		"delay=5":                          "that is not a duration like 1.5s",
+		"delay=-5s":                        "delay=-5s is negative",
+		"error=X close":                    "error and close: a rule has one action",
+		"hold flip=1 name=x":               "hold and wrong bytes: a rule has one action",
+		"error=NOT_LEADER":                 `no error "NOT_LEADER"`,
+		"error=NOT_LEADER_OR_FOLOWER":      "did you mean NOT_LEADER_OR_FOLLOWER?",
+		"error=NONE":                       "is no error",
+		"error=40000":                      "no error",
+		"level=top close":                  "add error, or leave level out",
+		"error=1 level=bottom":             "the levels are top, group, coordinator",
+		"api=Produce error=1 level=top":    "Produce has no error at level top: it has them at partition",
+		"api=Metadata error=1 level=group": "it has them at top, topic, partition",
+		"error=1 level=acknowledge":        "add api=ShareFetch",
+		"hold":                             "add name",
+		"partition=0 close":                "name topic too",
+		"topic=t partition=-1 close":       "is negative",
+		"version=3 close":                  "name api too",
+		"api=ShareFetch version=3 close":   "ShareFetch has no version 3: it has 1 to 2",
+		"api=Heartbeat topic=t close":      "Heartbeat names no topic",
+		"api=Fetch group=g close":          "Fetch names no group",
+		"api=CreateTopics topic=t partition=0 close": "CreateTopics names no partition",
+		"nth=-1 close":                         "the first match is 1",
+		"times=-1 close":                       "for ever",
+		"probability=1.5 close":                "not between 0 and 1",
+		"probability=NaN close":                "not between 0 and 1",
+		"seed=1 close":                         "drawn from by probability and flip",
+		"stage=during close":                   "neither before nor after",
+		"stage=before flip=1":                  "leave stage out",
+		"hex=0":                                "two hexadecimal digits each",
+		"hex=" + strings.Repeat("00", 1<<20+1): "it may have 1048576",
+		"truncate=-1":                          "is negative",
+		"flip=-1":                              "is negative",
+	} {
+		_, err := fault.ParseRule(strings.Fields(text)...)
+		assert.ErrorContains(t, err, why, clipped(text))
+	}
+	for text, why := range map[string]string{
+		``:                               "ends before",
+		`{"close":true`:                  "ends before",
+		`[]`:                             "a rule is a JSON object",
+		`{"close":true} {}`:              "something behind",
+		`{"Close":true}`:                 `no key "Close": did you mean close?`,
+		`{"close":true,"close":true}`:    "twice",
+		`{"close":"true"}`:               "is not true or false",
+		`{"close":null}`:                 "null says nothing",
+		`{"api":null,"close":true}`:      "null says nothing",
+		`{"nth":"2","close":true}`:       `"nth": "2" is not a whole number`,
+		`{"nth":1.5,"close":true}`:       "is not a whole number",
+		`{"delay":5}`:                    "5 is not a duration like 1.5s, as text",
+		`{"api":70000,"close":true}`:     "is not text",
+		`{"version":40000,"close":true}`: "is not a whole number",
+		`{"close":{"a":[1,2,{}]}}`:       "is not true or false",
+		`{"topic":1,"close":true}`:       "1 is not text",
+	} {
+		_, err := fault.DecodeRule([]byte(text))
+		assert.ErrorContains(t, err, why, text)
+	}
+}
+
+func clipped(s string) string { return s[:min(len(s), 80)] }
+
+// FuzzDecodeRule decodes whatever there is: a rule that is taken has both forms, and they mean the same.
+func FuzzDecodeRule(f *testing.F) {
+	for _, form := range forms {
+		f.Add(form.text, form.json)
+	}
+	f.Add("a=b", `{"delay":"9223372036854775807ns","flip":1}`)
+	f.Fuzz(func(t *testing.T, text, object string) {
+		fromText, err := fault.ParseRule(strings.Fields(text)...)
+		if err == nil {
+			require.NoError(t, fromText.Check())
+		}
+		r, err := fault.DecodeRule([]byte(object))
+		if err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		b, err := json.Marshal(r)
+		require.NoError(t, err)
+		again, err := fault.DecodeRule(b)
+		require.NoError(t, err, string(b))
+		require.Equal(t, r, again)
+		var s fault.Set
+		_, err = s.Add(r)
+		require.NoError(t, err)
+		for i := range protocol.APIs {
+			a := &protocol.APIs[i]
+			if r.Code() != 0 && kmsg.ResponseForKey(a.Key) != nil {
+				_, ok := r.Place(a.Key, a.MaxVersion)
+				require.True(t, ok, a.Name)
+			}
+			for _, act := range s.Match(&fault.Request{Key: a.Key, Version: a.MaxVersion}) {
+				act.Alter([]byte("answer"))
+			}
+		}
+	})
+}
+
+// acts tells on which of n equal requests a rule acts.
+func acts(t *testing.T, text string, n int, q *fault.Request) string {
+	t.Helper()
+	r, err := fault.ParseRule(strings.Fields(text)...)
+	require.NoError(t, err)
+	var s fault.Set
+	_, err = s.Add(r)
+	require.NoError(t, err)
+	var b strings.Builder
+	for range n {
+		b.WriteByte(".x"[len(s.Match(q))])
+	}
+	require.Equal(t, strings.Count(b.String(), "x"), s.Status()[0].Acts)
+	return b.String()
+}
+
+func TestCounting(t *testing.T) {
+	q := &fault.Request{Key: 1, Version: 12, Node: 1, Client: "c"}
+	require.Equal(t, "xxxxx", acts(t, "close", 5, q))
+	require.Equal(t, "..xxx", acts(t, "close nth=3", 5, q))
+	require.Equal(t, "xx...", acts(t, "close times=2", 5, q))
+	require.Equal(t, "..x..", acts(t, "close nth=3 times=1", 5, q))
+	require.Equal(t, "xxxxx", acts(t, "close probability=1", 5, q))
+	drawn := acts(t, "close probability=0.25 seed=7", 1000, q)
+	require.Equal(t, drawn, acts(t, "close probability=0.25 seed=7", 1000, q))
+	require.NotEqual(t, drawn, acts(t, "close probability=0.25 seed=8", 1000, q))
+	require.InDelta(t, 250, strings.Count(drawn, "x"), 50)
+	require.Equal(t, ".........."+drawn[:990], acts(t, "close probability=0.25 seed=7 nth=11", 1000, q), "draws begin with the n-th match")
+	require.Equal(t, ".x...x..x.x..........x....x....x..", drawn[:34], "the sequence of a seed stays the same from release to release")
+}
+
+func TestMatching(t *testing.T) {
+	q := &fault.Request{Key: 78, Version: 2, Node: 3, Client: "worker-1", Subject: &describe.Subject{
+		Groups: []string{"g", "h"},
+		Topics: []describe.Topic{{Name: "orders", Partitions: []int32{0, 1}}, {Name: "payments", Partitions: []int32{7}}, {Name: "whole"}},
+	}}
+	for text, matches := range map[string]bool{
+		"close":                            true,
+		"close api=ShareFetch":             true,
+		"close api=78":                     true,
+		"close api=sharefetch version=2":   true,
+		"close api=ShareFetch version=1":   false,
+		"close api=Fetch":                  false,
+		"close node=3":                     true,
+		"close node=0":                     false,
+		"close client=worker-1":            true,
+		"close client=worker":              false,
+		"close group=h":                    true,
+		"close group=i":                    false,
+		"close topic=payments":             true,
+		"close topic=payments group=g":     true,
+		"close topic=payments group=i":     false,
+		"close topic=orders partition=1":   true,
+		"close topic=payments partition=1": false,
+		"close topic=whole partition=9":    true,
+	} {
+		want := "."
+		if matches {
+			want = "x"
+		}
+		assert.Equal(t, want, acts(t, text, 1, q), text)
+	}
+	require.Equal(t, ".", acts(t, "close group=g", 1, &fault.Request{Key: 78}), "a request that cannot be decoded names nothing")
+	require.Equal(t, "x", acts(t, "close topic=any partition=1", 1, &fault.Request{Key: 3, Subject: &describe.Subject{AllTopics: true}}))
+}
+
+func TestSet(t *testing.T) {
+	var s fault.Set
+	require.True(t, s.Empty())
+	_, err := s.Add(fault.Rule{})
+	require.Error(t, err)
+	for i, name := range []string{"a", "b", "a"} {
+		id, err := s.Add(fault.Rule{Name: name, Close: true})
+		require.NoError(t, err)
+		require.Equal(t, i+1, id)
+	}
+	require.ErrorContains(t, s.Remove(4), "no fault 4")
+	require.NoError(t, s.Remove(1))
+	require.Error(t, s.Remove(1))
+	id, err := s.Add(fault.Rule{Close: true})
+	require.NoError(t, err)
+	require.Equal(t, 4, id, "an id is never given twice")
+	acts := s.Match(&fault.Request{Key: 1})
+	require.Len(t, acts, 3)
+	require.Equal(t, []string{"b", "a", "fault 4"}, []string{acts[0].String(), acts[1].String(), acts[2].String()})
+	require.True(t, s.HasName("a"))
+	require.False(t, s.HasName("c"))
+}
+
+func TestWrongBytes(t *testing.T) {
+	alter := func(text string, body ...byte) ([]byte, *int32) {
+		r, err := fault.ParseRule(strings.Fields(text)...)
+		require.NoError(t, err)
+		var s fault.Set
+		_, err = s.Add(r)
+		require.NoError(t, err)
+		before := append([]byte(nil), body...)
+		out, length := s.Match(&fault.Request{})[0].Alter(body)
+		require.Equal(t, before, body, "the answer itself is left alone")
+		return out, length
+	}
+	out, length := alter("hex=c0de", 1, 2, 3)
+	require.Equal(t, []byte{0xc0, 0xde}, out)
+	require.Nil(t, length)
+	out, _ = alter("truncate=2", 1, 2, 3)
+	require.Equal(t, []byte{1, 2}, out)
+	out, _ = alter("truncate=20", 1, 2, 3)
+	require.Equal(t, []byte{1, 2, 3}, out)
+	out, length = alter("length=5", 1, 2, 3)
+	require.Equal(t, []byte{1, 2, 3}, out)
+	require.Equal(t, int32(5), *length)
+	for _, seed := range []string{"1", "2", "3"} {
+		out, _ = alter("flip=5 seed="+seed, make([]byte, 100)...)
+		bits := 0
+		for _, b := range out {
+			for ; b != 0; b &= b - 1 {
+				bits++
+			}
+		}
+		require.Equal(t, 5, bits, "seed %s", seed)
+		again, _ := alter("flip=5 seed="+seed, make([]byte, 100)...)
+		require.Equal(t, out, again)
+	}
+	out, _ = alter("flip=1000", 0)
+	require.Equal(t, []byte{0xff}, out, "there are no more bits to flip")
+	out, _ = alter("flip=1")
+	require.Empty(t, out)
+}
+
+// The documentation of the package names each key, and each in the text form that is taken.
+func TestEveryKeyIsDocumented(t *testing.T) {
+	source, err := os.ReadFile("fault.go")
+	require.NoError(t, err)
+	doc, _, _ := strings.Cut(string(source), "package fault")
+	_, err = fault.ParseRule("x")
+	_, keys, _ := strings.Cut(err.Error(), "its keys are ")
+	for key := range strings.SplitSeq(keys, ", ") {
+		assert.Regexp(t, `(?m)^//.*\b`+key+`(=| )`, doc)
+	}
+}
