@@ -24,7 +24,7 @@ func receiveDirect[R kmsg.Response](t *testing.T, d *kshare.Direct, q kmsg.Reque
 	require.NoError(t, err)
 	require.NotNil(t, frame, "no answer yet")
 	body := frame[4:]
-	if q.IsFlexible() {
+	if q.IsFlexible() && q.Key() != 18 { // an ApiVersions answer has no tags in its header
 		body = body[1:]
 	}
 	p := q.ResponseKind()

@@ -254,6 +254,9 @@ func (x *interception) resume() {
 
 // after takes the answer of a parked request and delivers it in the end. The cluster's lock is held.
 func (x *interception) after(a answer) {
+	if x.withdrawn {
+		return // nobody waits for it
+	}
 	if a, settled, _ := x.goOnAfter(a); settled {
 		x.request.deliver(a)
 	}
@@ -300,10 +303,8 @@ func (x *interception) waitAfter(act *fault.Action, a answer) {
 
 // resumeAfter goes on with an answer that has waited. The cluster's lock is held.
 func (x *interception) resumeAfter(a answer) {
-	if !x.withdrawn {
-		x.request.cancel = nil
-		x.after(a)
-	}
+	x.request.cancel = nil
+	x.after(a)
 }
 
 // selector picks the entries that an action means. It takes the cluster's lock for the names of topics.

@@ -266,7 +266,7 @@ func fail(v reflect.Value, at Place, code int16) {
 			x.SetInt(int64(code))
 		case slices.Contains(kept, f.Name):
 			x.Set(v.FieldByName(f.Name))
-		case unknownIsMinusOne(v.Type(), f.Name):
+		case x.CanInt() && unknownIsMinusOne(v.Type(), f.Name):
 			x.SetInt(-1)
 		}
 		if x.Kind() == reflect.Slice && x.IsNil() {

@@ -46,7 +46,7 @@
 // An error without level goes to the partition or topic that the rule names, then to the group or coordinator; a rule that names none of them has it
 // at the top of the answer if the API has a code there, else at the highest level that has one. A level that the API has in other
 // versions only is treated as none. Before the request is applied, the entries that are to fail are taken out of it, and the others are
-// handled as ever.
+// handled as ever. A partition of a ShareFetch fails with the acknowledgements for it.
 //
 // Every rule that matches acts, in the order in which they were added. Of several errors for the same entry the first holds. A rule with
 // name=NAME can be told from others, and released.
