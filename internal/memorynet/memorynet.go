@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 )
 
 // Network is a set of listeners that can be dialed by their addresses. The zero value is an empty network.
@@ -33,22 +34,34 @@ func (n *Network) Listen(addr string) (net.Listener, error) {
 // ErrRefused is returned by Dial where nobody listens.
 var ErrRefused = errors.New("connection refused")
 
+// dialError is the error of a dial as package net would make it: clients look at its type.
+func dialError(addr string, err error) error {
+	a := address(addr)
+	return &net.OpError{Op: "dial", Net: a.Network(), Addr: a, Err: err}
+}
+
+// DialTimeout is how long Dial waits for a listener that accepts nothing. An operating system would give up too, and many clients leave that to their
+// dialer.
+const DialTimeout = 10 * time.Second
+
 // Dial connects to the listener at addr. The network name is not looked at, so that it fits where net.Dialer.DialContext does.
 func (n *Network) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	n.mu.Lock()
 	l := n.listeners[addr]
 	n.mu.Unlock()
 	if l == nil {
-		return nil, fmt.Errorf("dial in-memory %s: %w", addr, ErrRefused)
+		return nil, dialError(addr, ErrRefused)
 	}
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	defer cancel()
 	client, server := pipe(address("client"), l.addr)
 	select {
 	case l.incoming <- server:
 		return client, nil
 	case <-l.closed:
-		return nil, fmt.Errorf("dial in-memory %s: %w", addr, ErrRefused)
+		return nil, dialError(addr, ErrRefused)
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, dialError(addr, ctx.Err())
 	}
 }
 
