@@ -41,7 +41,8 @@ type Option func(*options) error
 
 type options struct {
 	broker     broker.Options
-	listen     []string // host:port of each node; a missing one is 127.0.0.1:0
+	listen     []string         // host:port of each node; a missing one is 127.0.0.1:0
+	listening  map[int32]string // host:port of each node that listens or has listened
 	advertise  []string
 	memory     *memorynet.Network
 	properties []config.Property
@@ -194,8 +195,34 @@ func (o *options) start() (*broker.Cluster, error) {
 	return b, nil
 }
 
-// listenNode makes the listener of a node.
+// listenNode makes the listener of a node, on the address that it had before if there is one.
 func (o *options) listenNode(id int32) (net.Listener, error) {
+	addr, again := o.listening[id]
+	if !again {
+		var err error
+		if addr, err = o.listenAddr(id); err != nil {
+			return nil, err
+		}
+	}
+	l, err := o.listenOn(addr)
+	if err == nil {
+		if o.listening == nil {
+			o.listening = map[int32]string{}
+		}
+		o.listening[id] = l.Addr().String()
+	}
+	return l, err
+}
+
+func (o *options) listenOn(addr string) (net.Listener, error) {
+	if o.memory != nil {
+		return o.memory.Listen(addr)
+	}
+	return net.Listen("tcp", addr)
+}
+
+// listenAddr is where a node is to listen.
+func (o *options) listenAddr(id int32) (string, error) {
 	i := int(id - o.broker.FirstNodeID)
 	addr := loopback + ":0"
 	switch {
@@ -204,7 +231,7 @@ func (o *options) listenNode(id int32) (net.Listener, error) {
 	case len(o.listen) > 0:
 		host, port, err := splitAddr(o.listen[len(o.listen)-1])
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		if port != 0 {
 			port += i - len(o.listen) + 1
@@ -213,15 +240,12 @@ func (o *options) listenNode(id int32) (net.Listener, error) {
 	}
 	host, port, err := splitAddr(addr)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if o.memory == nil {
-		return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-	}
-	if port == 0 {
+	if port == 0 && o.memory != nil {
 		port = firstMemoryPort + i
 	}
-	return o.memory.Listen(net.JoinHostPort(host, strconv.Itoa(port)))
+	return net.JoinHostPort(host, strconv.Itoa(port)), nil
 }
 
 // loopback is where a node listens that was not told where, and what clients are told of a node that listens on all interfaces.

@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -220,6 +221,9 @@ func (pr *produce) find(entries []*produceEntry) []*produceEntry {
 		case e.target.leader != pr.request.node.id:
 			pr.notLeader(e)
 			continue
+		case pr.q.Acks == -1 && len(e.target.isr) < e.target.minISR():
+			pr.fail(e, errorcode.NotEnoughReplicas, "")
+			continue
 		}
 		e.params = t.config.params
 		e.params.Partition, e.params.Version, e.params.NowMs = e.target.index, pr.q.Version, c.now()
@@ -234,17 +238,16 @@ const adminClientID = "__admin_client"
 // notLeader answers an entry whose partition another node leads.
 func (pr *produce) notLeader(e *produceEntry) {
 	pr.fail(e, errorcode.NotLeaderOrFollower, "")
-	pe := pr.entry(e)
-	pe.CurrentLeader.LeaderID, pe.CurrentLeader.LeaderEpoch = e.target.leader, e.target.leaderEpoch
-	n := pr.cluster.node(e.target.leader)
-	for _, b := range pr.p.Brokers {
-		if b.NodeID == n.id {
+	pe, hint := pr.entry(e), e.target.hint()
+	pe.CurrentLeader.LeaderID, pe.CurrentLeader.LeaderEpoch = hint.leader, hint.epoch
+	for _, n := range pr.cluster.addEndpoint(nil, hint) {
+		if slices.ContainsFunc(pr.p.Brokers, func(b kmsg.ProduceResponseBroker) bool { return b.NodeID == n.id }) {
 			return
 		}
+		b := kmsg.NewProduceResponseBroker()
+		b.NodeID, b.Host, b.Port = n.id, n.host, n.port
+		pr.p.Brokers = append(pr.p.Brokers, b)
 	}
-	b := kmsg.NewProduceResponseBroker()
-	b.NodeID, b.Host, b.Port = n.id, n.host, n.port
-	pr.p.Brokers = append(pr.p.Brokers, b)
 }
 
 // validate checks the batches. It runs without the lock, since it reads every byte.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -36,7 +37,7 @@ func handleFetch(r *request) (answer, error) {
 	if q.IsolationLevel != readUncommitted && q.IsolationLevel != readCommitted {
 		return &fetchAnswer{version: q.Version, errorCode: errorcode.UnknownServerError}, nil
 	}
-	view, code := c.fetchSessions.open(q, c.clock.Now())
+	view, code := r.node.fetchSessions.open(q, c.clock.Now())
 	if code != errorcode.None {
 		return &fetchAnswer{version: q.Version, errorCode: code}, nil
 	}
@@ -124,7 +125,7 @@ func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchR
 	if injected := f.request.injected(fault.Partition, f.topicName(fp), fp.index); injected != errorcode.None {
 		result := failedFetch(fp.index, injected)
 		if injected == errorcode.FencedLeaderEpoch || injected == errorcode.NotLeaderOrFollower {
-			result.leader = p
+			result.leader = p.hint()
 		}
 		return result
 	}
@@ -138,7 +139,7 @@ func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchR
 	if code = f.checkEpoch(p, fp.currentLeaderEpoch); code != errorcode.None {
 		result := failedFetch(fp.index, code)
 		if code == errorcode.FencedLeaderEpoch || code == errorcode.NotLeaderOrFollower {
-			result.leader = p
+			result.leader = p.hint()
 		}
 		return result
 	}
@@ -260,6 +261,8 @@ func (f *fetch) checkEpoch(p *partition, epoch int32) int16 {
 // checkLeader checks that a node leads the partition, in the epoch that the client knows, -1 for any.
 func (p *partition) checkLeader(n *node, epoch int32) int16 {
 	switch {
+	case !slices.Contains(p.replicas, n.id):
+		return errorcode.NotLeaderOrFollower
 	case epoch != -1 && epoch < p.leaderEpoch:
 		return errorcode.FencedLeaderEpoch
 	case epoch > p.leaderEpoch:
@@ -282,9 +285,7 @@ func (f *fetch) answer(r *fetchResults) *fetchAnswer {
 		t.partitions = append(t.partitions, result)
 		a.size += result.size
 		if result.leader != nil && f.replica < 0 {
-			if n := f.request.cluster.node(result.leader.leader); n != nil {
-				a.nodes = append(a.nodes, n)
-			}
+			a.nodes = f.request.cluster.addEndpoint(a.nodes, result.leader)
 		}
 	}
 	return a

@@ -27,7 +27,7 @@ type fetchResult struct {
 	logStartOffset   int64
 	aborted          []abortedTransaction // nil where the reader is not read_committed
 	diverging        *epochEnd            // v12+
-	leader           *partition           // names the current leader (v16+)
+	leader           *leaderHint          // names the current leader (v16+)
 	records          [][]byte
 	size             int
 }
@@ -121,7 +121,7 @@ func (a *fetchAnswer) encodePartition(e *protocol.Encoder, p *fetchResult) {
 		return
 	}
 	tags := uint32(0)
-	leader := p.leader != nil && a.version >= 16
+	leader := p.leader != nil && *p.leader != noHint && a.version >= 16
 	if p.diverging != nil {
 		tags++
 	}
@@ -139,7 +139,7 @@ func (a *fetchAnswer) encodePartition(e *protocol.Encoder, p *fetchResult) {
 	if leader {
 		e.Tag(1, func() {
 			e.Int32(p.leader.leader)
-			e.Int32(p.leader.leaderEpoch)
+			e.Int32(p.leader.epoch)
 			e.EndTags()
 		})
 	}

@@ -18,7 +18,8 @@ import (
 //   - Known topics come before unknown ones; a topic named twice is answered once.
 //   - An unknown topic may be created (auto.create.topics.enable): with timing=kafka the answer still says
 //     UNKNOWN_TOPIC_OR_PARTITION and the next one has it, with timing=fast it is in the answer.
-//   - The controller is a broker of the list, as in KRaft.
+//   - The controller is a broker of the list, as in KRaft. Nodes that are stopped, or have been cut off for broker.session.timeout.ms, are not in it.
+//   - A partition without a leader is LEADER_NOT_AVAILABLE, with leader -1. v0 names live nodes only and is REPLICA_NOT_AVAILABLE where that leaves any out.
 
 const metadataKey = 3
 
@@ -45,13 +46,13 @@ func (c *Cluster) metadata(r *request, q *kmsg.MetadataRequest) kmsg.Response {
 		p.ControllerID = -1
 		return p
 	}
-	for _, n := range c.nodes {
+	for _, n := range c.liveNodes() {
 		b := kmsg.NewMetadataResponseBroker()
 		b.NodeID, b.Host, b.Port = n.id, n.host, n.port
 		p.Brokers = append(p.Brokers, b)
 	}
 	p.ClusterID = kmsg.StringPtr(c.id)
-	p.ControllerID = c.nodes[0].id
+	p.ControllerID = c.controllerID()
 	topics := len(c.topics)
 	p.Topics = c.metadataTopics(q)
 	r.wrote = len(c.topics) > topics
@@ -150,11 +151,36 @@ func (c *Cluster) metadataTopic(q *kmsg.MetadataRequest, t *topic) kmsg.Metadata
 	}
 	entry.Partitions = make([]kmsg.MetadataResponseTopicPartition, 0, len(t.partitions))
 	for _, p := range t.partitions {
-		e := kmsg.NewMetadataResponseTopicPartition()
-		e.Partition, e.Leader, e.LeaderEpoch, e.Replicas, e.ISR = p.index, p.leader, p.leaderEpoch, p.replicas, p.replicas
-		entry.Partitions = append(entry.Partitions, e)
+		entry.Partitions = append(entry.Partitions, p.metadata(q.Version))
 	}
 	return entry
+}
+
+// metadata is the entry for a partition. v0 leaves out the nodes that are not live.
+func (p *partition) metadata(version int16) kmsg.MetadataResponseTopicPartition {
+	e := kmsg.NewMetadataResponseTopicPartition()
+	e.Partition, e.Leader, e.LeaderEpoch, e.Replicas, e.ISR, e.OfflineReplicas = p.index, p.leader, p.leaderEpoch, p.replicas, p.isr, p.offline()
+	if version == 0 {
+		e.Replicas, e.ISR = p.cluster.live(p.replicas), p.cluster.live(p.isr)
+	}
+	switch {
+	case p.leader == noLeader:
+		e.ErrorCode = errorcode.LeaderNotAvailable
+	case len(e.Replicas) < len(p.replicas) || len(e.ISR) < len(p.isr):
+		e.ErrorCode = errorcode.ReplicaNotAvailable
+	}
+	return e
+}
+
+// offline are the replicas that are not live.
+func (p *partition) offline() []int32 {
+	var offline []int32
+	for _, id := range p.replicas {
+		if !p.cluster.node(id).live() {
+			offline = append(offline, id)
+		}
+	}
+	return offline
 }
 
 // autoCreate creates a topic that a request asks for and that does not exist, where that is allowed. It returns the topic if the answer

@@ -17,7 +17,8 @@ const offsetCommitKey = 8
 func init() { handlers[offsetCommitKey] = writing(locked((*Cluster).offsetCommit)) }
 
 func (c *Cluster) offsetCommit(r *request, q *kmsg.OffsetCommitRequest) kmsg.Response {
-	if c.coordinates(r.node, q.Group) {
+	code := c.notCoordinating(r.node, q.Group)
+	if code == errorcode.None {
 		return callGroups(c, r, q, (*coordinator.Groups).OffsetCommit)
 	}
 	p := response[*kmsg.OffsetCommitResponse](q)
@@ -26,7 +27,7 @@ func (c *Cluster) offsetCommit(r *request, q *kmsg.OffsetCommitRequest) kmsg.Res
 		entry.Topic, entry.TopicID = t.Topic, t.TopicID
 		for _, asked := range t.Partitions {
 			e := kmsg.NewOffsetCommitResponseTopicPartition()
-			e.Partition, e.ErrorCode = asked.Partition, errorcode.NotCoordinator
+			e.Partition, e.ErrorCode = asked.Partition, code
 			entry.Partitions = append(entry.Partitions, e)
 		}
 		p.Topics = append(p.Topics, entry)

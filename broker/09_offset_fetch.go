@@ -18,35 +18,33 @@ func init() { handlers[offsetFetchKey] = locked((*Cluster).offsetFetch) }
 
 func (c *Cluster) offsetFetch(r *request, q *kmsg.OffsetFetchRequest) kmsg.Response {
 	if q.Version < 8 {
-		if !c.coordinates(r.node, q.Group) {
-			return notCoordinatedOffsets(q)
+		if code := c.notCoordinating(r.node, q.Group); code != errorcode.None {
+			return notCoordinatedOffsets(q, code)
 		}
 		return c.groups.coordinator.OffsetFetch(c.caller(r), q)
 	}
 	here := make([]kmsg.OffsetFetchRequestGroup, 0, len(q.Groups))
-	var elsewhere []string
+	var elsewhere []kmsg.OffsetFetchResponseGroup
 	for _, g := range q.Groups {
-		if c.coordinates(r.node, g.Group) {
+		if code := c.notCoordinating(r.node, g.Group); code == errorcode.None {
 			here = append(here, g)
 		} else {
-			elsewhere = append(elsewhere, g.Group)
+			entry := kmsg.NewOffsetFetchResponseGroup()
+			entry.Group, entry.ErrorCode = g.Group, code
+			elsewhere = append(elsewhere, entry)
 		}
 	}
 	q.Groups = here
 	p := c.groups.coordinator.OffsetFetch(c.caller(r), q)
-	for _, group := range elsewhere {
-		entry := kmsg.NewOffsetFetchResponseGroup()
-		entry.Group, entry.ErrorCode = group, errorcode.NotCoordinator
-		p.Groups = append(p.Groups, entry)
-	}
+	p.Groups = append(p.Groups, elsewhere...)
 	return p
 }
 
 // notCoordinatedOffsets is the answer up to v7 where another node coordinates the group: v1 has room for the error in partitions only.
-func notCoordinatedOffsets(q *kmsg.OffsetFetchRequest) kmsg.Response {
+func notCoordinatedOffsets(q *kmsg.OffsetFetchRequest, code int16) kmsg.Response {
 	p := response[*kmsg.OffsetFetchResponse](q)
 	if q.Version >= 2 {
-		p.ErrorCode = errorcode.NotCoordinator
+		p.ErrorCode = code
 		return p
 	}
 	for _, t := range q.Topics {
@@ -54,7 +52,7 @@ func notCoordinatedOffsets(q *kmsg.OffsetFetchRequest) kmsg.Response {
 		entry.Topic = t.Topic
 		for _, index := range t.Partitions {
 			e := kmsg.NewOffsetFetchResponseTopicPartition()
-			e.Partition, e.Offset, e.ErrorCode = index, -1, errorcode.NotCoordinator
+			e.Partition, e.Offset, e.ErrorCode = index, -1, code
 			entry.Partitions = append(entry.Partitions, e)
 		}
 		p.Topics = append(p.Topics, entry)

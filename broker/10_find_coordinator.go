@@ -83,16 +83,25 @@ func (c *Cluster) coordinator(q *kmsg.FindCoordinatorRequest, key string) (*node
 		return nil, c.storageRefusal(err)
 	}
 	if !existed && c.timing == TimingKafka {
-		no := &refusal{code: errorcode.CoordinatorNotAvailable}
-		if q.Version < 4 {
-			no.message = "The coordinator is not available."
-		}
-		return nil, no
+		return nil, coordinatorNotAvailable(q)
 	}
+	partition := coordinator.PartitionFor(key, int32(len(t.partitions)))
 	if name == consumerOffsetsTopic {
-		return c.node(t.partition(c.groups.coordinator.PartitionFor(key)).leader), nil
+		partition = c.groups.coordinator.PartitionFor(key)
 	}
-	return c.node(t.partition(coordinator.PartitionFor(key, int32(len(t.partitions)))).leader), nil
+	if n := c.node(t.partition(partition).leader); n != nil {
+		return n, nil
+	}
+	return nil, coordinatorNotAvailable(q)
+}
+
+// coordinatorNotAvailable is the answer while there is no coordinator, as long as its topic is new or the partition has no leader.
+func coordinatorNotAvailable(q *kmsg.FindCoordinatorRequest) *refusal {
+	no := &refusal{code: errorcode.CoordinatorNotAvailable}
+	if q.Version < 4 {
+		no.message = "The coordinator is not available."
+	}
+	return no
 }
 
 // validShareKey tells whether a key is group:topic id:partition. The group may contain colons.

@@ -21,22 +21,28 @@ func (c *Cluster) describeGroups(r *request, q *kmsg.DescribeGroupsRequest) kmsg
 	here, elsewhere := c.splitGroups(r.node, q.Groups)
 	q.Groups = here
 	p := c.groups.coordinator.DescribeGroups(c.caller(r), q)
-	for _, group := range elsewhere {
+	for _, g := range elsewhere {
 		entry := kmsg.NewDescribeGroupsResponseGroup()
-		entry.Group, entry.ErrorCode = group, errorcode.NotCoordinator
+		entry.Group, entry.ErrorCode = g.group, g.code
 		p.Groups = append(p.Groups, entry)
 	}
 	return p
 }
 
+// groupElsewhere is a group that a node does not coordinate, and why.
+type groupElsewhere struct {
+	group string
+	code  int16
+}
+
 // splitGroups divides groups into those that a node coordinates and the others.
-func (c *Cluster) splitGroups(n *node, groups []string) (here, elsewhere []string) {
+func (c *Cluster) splitGroups(n *node, groups []string) (here []string, elsewhere []groupElsewhere) {
 	here = make([]string, 0, len(groups))
 	for _, group := range groups {
-		if c.coordinates(n, group) {
+		if code := c.notCoordinating(n, group); code == errorcode.None {
 			here = append(here, group)
 		} else {
-			elsewhere = append(elsewhere, group)
+			elsewhere = append(elsewhere, groupElsewhere{group, code})
 		}
 	}
 	return here, elsewhere

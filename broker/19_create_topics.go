@@ -190,7 +190,7 @@ func (c *Cluster) manualAssignment(t *kmsg.CreateTopicsRequestTopic) ([][]int32,
 		if _, ok := byPartition[a.Partition]; ok {
 			return nil, refused(errorcode.InvalidReplicaAssignment, "Found multiple manual partition assignments for partition %d", a.Partition)
 		}
-		if no := c.checkReplicas(a.Replicas, len(t.ReplicaAssignment[0].Replicas)); no != nil {
+		if no := c.checkReplicas(a.Partition, a.Replicas, len(t.ReplicaAssignment[0].Replicas)); no != nil {
 			return nil, no
 		}
 		byPartition[a.Partition] = a.Replicas
@@ -207,7 +207,7 @@ func (c *Cluster) manualAssignment(t *kmsg.CreateTopicsRequestTopic) ([][]int32,
 }
 
 // checkReplicas checks the replicas of one partition of a manual assignment (ReplicationControlManager.validateManualPartitionAssignment).
-func (c *Cluster) checkReplicas(replicas []int32, replicationFactor int) *refusal {
+func (c *Cluster) checkReplicas(partition int32, replicas []int32, replicationFactor int) *refusal {
 	if len(replicas) == 0 {
 		return refused(errorcode.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list.")
 	}
@@ -224,6 +224,9 @@ func (c *Cluster) checkReplicas(replicas []int32, replicationFactor int) *refusa
 		return refused(errorcode.InvalidReplicaAssignment,
 			"The manual partition assignment includes a partition with %d replica(s), but this is not consistent with previous partitions, which have %d replica(s).",
 			len(replicas), replicationFactor)
+	}
+	if len(c.live(replicas)) == 0 {
+		return refused(errorcode.InvalidReplicaAssignment, "All brokers specified in the manual partition assignment for partition %d are fenced or in controlled shutdown.", partition)
 	}
 	return nil
 }

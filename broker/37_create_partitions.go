@@ -68,8 +68,8 @@ func (c *Cluster) growTopic(q *kmsg.CreatePartitionsRequestTopic, validateOnly b
 	}
 	replicationFactor := len(t.partitions[0].replicas)
 	var assignment [][]int32
-	for _, a := range q.Assignment {
-		if no := c.checkReplicas(a.Replicas, replicationFactor); no != nil {
+	for i, a := range q.Assignment {
+		if no := c.checkReplicas(current+int32(i), a.Replicas, replicationFactor); no != nil {
 			return no
 		}
 		assignment = append(assignment, a.Replicas)

@@ -6,7 +6,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/coordinator"
-	"kshare/protocol/errorcode"
 )
 
 // DeleteGroups (42), v0 to v3.
@@ -24,9 +23,9 @@ func (c *Cluster) deleteGroups(r *request, q *kmsg.DeleteGroupsRequest) kmsg.Res
 	q.Groups = here
 	p := callGroups(c, r, q, withoutTime((*coordinator.Groups).DeleteGroups))
 	if deleted, ok := p.(*kmsg.DeleteGroupsResponse); ok {
-		for _, group := range elsewhere {
+		for _, g := range elsewhere {
 			entry := kmsg.NewDeleteGroupsResponseGroup()
-			entry.Group, entry.ErrorCode = group, errorcode.NotCoordinator
+			entry.Group, entry.ErrorCode = g.group, g.code
 			deleted.Groups = append(deleted.Groups, entry)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // Behaviour:
 //   - EndpointType 1 is the brokers. A broker's listener answers 2, the controllers, with MISMATCHED_ENDPOINT_TYPE, any other with
 //     UNSUPPORTED_ENDPOINT_TYPE; in v0, which has no such field, nothing of this can be asked.
-//   - No node is ever fenced.
+//   - A node that is stopped, or has been cut off for broker.session.timeout.ms, is fenced: v2 lists it where asked, with IsFenced.
 
 const describeClusterKey = 60
 
@@ -34,10 +34,13 @@ func (c *Cluster) describeCluster(_ *request, q *kmsg.DescribeClusterRequest) km
 		return p
 	}
 	p.ClusterID = c.id
-	p.ControllerID = c.nodes[0].id
+	p.ControllerID = c.controllerID()
 	for _, n := range c.nodes {
+		if !n.live() && !q.IncludeFencedBrokers {
+			continue
+		}
 		b := kmsg.NewDescribeClusterResponseBroker()
-		b.NodeID, b.Host, b.Port = n.id, n.host, n.port
+		b.NodeID, b.Host, b.Port, b.IsFenced = n.id, n.host, n.port, !n.live()
 		p.Brokers = append(p.Brokers, b)
 	}
 	if q.IncludeClusterAuthorizedOperations {

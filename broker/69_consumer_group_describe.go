@@ -2,8 +2,6 @@ package broker
 
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"kshare/protocol/errorcode"
 )
 
 // ConsumerGroupDescribe (69), v0 to v1.
@@ -19,9 +17,9 @@ func (c *Cluster) consumerGroupDescribe(r *request, q *kmsg.ConsumerGroupDescrib
 	here, elsewhere := c.splitGroups(r.node, q.Groups)
 	q.Groups = here
 	p := c.groups.coordinator.ConsumerGroupDescribe(c.caller(r), q)
-	for _, group := range elsewhere {
+	for _, g := range elsewhere {
 		entry := kmsg.NewConsumerGroupDescribeResponseGroup()
-		entry.Group, entry.ErrorCode = group, errorcode.NotCoordinator
+		entry.Group, entry.ErrorCode = g.group, g.code
 		p.Groups = append(p.Groups, entry)
 	}
 	return p

@@ -101,8 +101,11 @@ func describedTopic(t *topic, start int32, limit int) (kmsg.DescribeTopicPartiti
 	for ; next < int32(len(t.partitions)) && len(entry.Partitions) < limit; next++ {
 		p := t.partitions[next]
 		e := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
-		e.Partition, e.LeaderID, e.LeaderEpoch, e.Replicas, e.ISR = p.index, p.leader, p.leaderEpoch, p.replicas, p.replicas
-		e.EligibleLeaderReplicas, e.LastKnownELR = []int32{}, []int32{}
+		e.Partition, e.LeaderID, e.LeaderEpoch, e.Replicas, e.ISR, e.OfflineReplicas = p.index, p.leader, p.leaderEpoch, p.replicas, p.isr, p.offline()
+		e.EligibleLeaderReplicas, e.LastKnownELR = append([]int32{}, p.elr...), []int32{}
+		if p.leader == noLeader {
+			e.ErrorCode = errorcode.LeaderNotAvailable
+		}
 		entry.Partitions = append(entry.Partitions, e)
 	}
 	return entry, next

@@ -18,9 +18,9 @@ const shareGroupHeartbeatKey = 76
 func init() { handlers[shareGroupHeartbeatKey] = writing(locked((*Cluster).shareGroupHeartbeat)) }
 
 func (c *Cluster) shareGroupHeartbeat(r *request, q *kmsg.ShareGroupHeartbeatRequest) kmsg.Response {
-	if !c.coordinates(r.node, q.GroupID) {
+	if code := c.notCoordinating(r.node, q.GroupID); code != errorcode.None {
 		p := response[*kmsg.ShareGroupHeartbeatResponse](q)
-		p.ErrorCode = errorcode.NotCoordinator
+		p.ErrorCode = code
 		return p
 	}
 	p := callGroups(c, r, q, (*coordinator.Groups).ShareGroupHeartbeat)

@@ -2,8 +2,6 @@ package broker
 
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"kshare/protocol/errorcode"
 )
 
 // ShareGroupDescribe (77), v1.
@@ -19,9 +17,9 @@ func (c *Cluster) shareGroupDescribe(r *request, q *kmsg.ShareGroupDescribeReque
 	here, elsewhere := c.splitGroups(r.node, q.GroupIDs)
 	q.GroupIDs = here
 	p := c.groups.coordinator.ShareGroupDescribe(c.caller(r), q)
-	for _, group := range elsewhere {
+	for _, g := range elsewhere {
 		entry := kmsg.NewShareGroupDescribeResponseGroup()
-		entry.GroupID, entry.ErrorCode = group, errorcode.NotCoordinator
+		entry.GroupID, entry.ErrorCode = g.group, g.code
 		p.Groups = append(p.Groups, entry)
 	}
 	return p

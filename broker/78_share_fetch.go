@@ -22,6 +22,8 @@ import (
 //     waits for records like any other and then acquires none.
 //   - A fetch that finds nothing waits: for an append, the end of a lock, and with timing=fast for any release. Partitions that are not there do not end
 //     the wait while others are. A session that finds no room is refused only after MaxWaitMs.
+//   - While the state of a share partition cannot be read the fetch waits, and its answer leaves the partition out. Acknowledgements are answered once the
+//     share coordinator has stored them.
 //   - MinBytes are counted before anything is acquired. MaxBytes are divided evenly among the partitions; the first that has records gives its first batch
 //     whatever its size.
 //   - Records are whole batches, with timing=kafka all from the first to the last acquired record, else those that hold an acquired one.
@@ -75,10 +77,10 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 	}
 	if session.Final {
 		caller.closeSession()
-		return f.answer(nil)
+		return f.reply(nil)
 	}
 	if q.IsRenewAck {
-		return f.answer(nil)
+		return f.reply(nil)
 	}
 	if f.mode != sharepartition.BatchOptimized && f.mode != sharepartition.RecordLimit && f.knowsAny() {
 		f.settle()
@@ -89,10 +91,28 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 		results = f.attempt(false)
 	}
 	if results != nil {
-		return f.answer(results)
+		return f.reply(results)
 	}
 	f.park()
 	return nil
+}
+
+// reply answers the request, or parks it until its acknowledgements are written and returns nil.
+func (f *shareFetch) reply(results shareResults) answer {
+	r := f.caller.request
+	if f.writes.done(func() { r.complete(f.answer(results)) }) {
+		return f.answer(results)
+	}
+	r.park(nil)
+	return nil
+}
+
+// complete answers the parked request as soon as its acknowledgements are written.
+func (f *shareFetch) complete(results shareResults) {
+	r := f.caller.request
+	if f.writes.done(func() { r.complete(f.answer(results)) }) {
+		r.complete(f.answer(results))
+	}
 }
 
 // newShareFetchRequest is what of a request concerns its session.
@@ -124,6 +144,7 @@ type shareFetch struct {
 	// unsettled are the acknowledgements that have not taken effect. With timing=kafka that is only after the first attempt to acquire, so that
 	// what they release does not spare the request its wait: Apache Kafka acquires while their write is under way.
 	unsettled []*shareAckResult
+	writes    openWrites
 	// loaded are the share partitions whose state this request was the first to ask for, early tells that there was no share coordinator to ask.
 	loaded map[*sharePartition]bool
 	early  bool
@@ -183,7 +204,7 @@ func (f *shareFetch) lastNamed() map[sharesession.Partition]*kmsg.ShareFetchRequ
 // settle lets the acknowledgements take effect. It returns whether they have moved a start offset.
 func (f *shareFetch) settle() (moved bool) {
 	for _, result := range f.unsettled {
-		moved = result.settle() || moved
+		moved = result.settle(&f.writes) || moved
 	}
 	f.unsettled = nil
 	return moved
@@ -297,7 +318,7 @@ type shareLoad struct {
 	sp     *sharePartition // nil with an error
 	result shareFetchResult
 	// late means that the error does not end the wait, unready that the partition is not in the answer. Both stand for what Apache Kafka takes its time
-	// for, reading the state from the share coordinator, and are set with timing=kafka alone.
+	// for, reading the state from the share coordinator, and are set with timing=kafka alone, unready also while the share coordinator is not there.
 	late, unready bool
 	// absent means that the node does not lead the partition or that there is none, which ends the wait only where it is so of all.
 	absent bool
@@ -323,7 +344,7 @@ func (f *shareFetch) load(at sharesession.Partition) shareLoad {
 		f.read(&l, p)
 	}
 	if l.result.errorCode == errorcode.NotLeaderOrFollower {
-		l.result.leader = p
+		l.result.leader = p.hint()
 	}
 	if l.result.errorCode == errorcode.None && f.q.MaxBytes < 0 {
 		l.sp, l.result.errorCode, l.late = nil, errorcode.UnknownServerError, false
@@ -335,6 +356,10 @@ func (f *shareFetch) load(at sharesession.Partition) shareLoad {
 func (f *shareFetch) read(l *shareLoad, p *partition) {
 	c := f.caller.request.cluster
 	known := p.shareGroups[f.caller.group] != nil
+	if !known && (&sharePartition{partition: p, group: f.caller.group}).unreachable(f.caller.request.node) != errorcode.None {
+		l.unready = true
+		return
+	}
 	if c.timing == TimingKafka && !known && c.topics[shareStateTopic] == nil {
 		f.early = true
 		if _, err := c.internalTopic(shareStateTopic); err != nil {
@@ -448,7 +473,7 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 		t.partitions = append(t.partitions, result)
 		a.size += result.size
 		if result.leader != nil {
-			a.nodes = append(a.nodes, f.caller.request.cluster.node(result.leader.leader))
+			a.nodes = f.caller.request.cluster.addEndpoint(a.nodes, result.leader)
 		}
 	}
 	var room [8]hashed
@@ -487,29 +512,59 @@ type shareWaiter struct {
 	fetch   *shareFetch
 	timer   clock.Timer
 	waiting []*sharePartition
+	loading []*partition // where the state of the share partition is not read yet
+	left    bool         // it waits no more
 }
 
 // park puts the fetch on the waiting lists of its share partitions.
 func (f *shareFetch) park() {
 	r := f.caller.request
 	w := &shareWaiter{fetch: f}
-	for _, at := range f.session.Partitions {
-		if p, code := f.find(at); code == errorcode.None {
-			if sp := p.shareGroups[f.caller.group]; sp != nil {
-				w.waiting = append(w.waiting, sp)
-				sp.waiters.add(w)
-			}
-		}
-	}
+	w.join()
 	w.timer = r.cluster.after(time.Duration(f.q.MaxWaitMillis)*time.Millisecond, w.finish)
 	r.park(w.leave)
 }
 
-// leave takes the fetch off every waiting list.
-func (w *shareWaiter) leave() {
-	w.timer.Stop()
+// join puts the fetch on every waiting list that concerns it.
+func (w *shareWaiter) join() {
+	for _, at := range w.fetch.session.Partitions {
+		p, code := w.fetch.find(at)
+		if code != errorcode.None {
+			continue
+		}
+		if sp := p.shareGroups[w.fetch.caller.group]; sp != nil {
+			w.waiting = append(w.waiting, sp)
+			sp.waiters.add(w)
+		} else {
+			w.loading = append(w.loading, p)
+			p.shareLoads.add(w)
+		}
+	}
+}
+
+// part takes the fetch off every waiting list.
+func (w *shareWaiter) part() {
 	for _, sp := range w.waiting {
 		sp.waiters.remove(w)
+	}
+	for _, p := range w.loading {
+		p.shareLoads.remove(w)
+	}
+	w.waiting, w.loading = nil, nil
+}
+
+// leave ends the wait.
+func (w *shareWaiter) leave() {
+	w.left = true
+	w.timer.Stop()
+	w.part()
+}
+
+// loaded answers the fetch if there is something for it now that state could be read that it waited for.
+func (w *shareWaiter) loaded() {
+	if w.try(); !w.left {
+		w.part()
+		w.join()
 	}
 }
 
@@ -517,12 +572,12 @@ func (w *shareWaiter) leave() {
 func (w *shareWaiter) try() {
 	if results := w.fetch.attempt(false); results != nil {
 		w.leave()
-		w.fetch.caller.request.complete(w.fetch.answer(results))
+		w.fetch.complete(results)
 	}
 }
 
 // finish answers the fetch with whatever there is.
 func (w *shareWaiter) finish() {
 	w.leave()
-	w.fetch.caller.request.complete(w.fetch.answer(w.fetch.attempt(true)))
+	w.fetch.complete(w.fetch.attempt(true))
 }

@@ -47,7 +47,7 @@ type shareFetchResult struct {
 	errorMessage *string
 	ackCode      int16
 	ackMessage   *string
-	leader       *partition // names the current leader after an error that a leader change explains
+	leader       *leaderHint // names the current leader after an error that a leader change explains
 	records      [][]byte
 	size         int
 	acquired     []sharepartition.AcquiredRange
@@ -108,12 +108,11 @@ func (r *shareFetchResult) encode(e *protocol.Encoder) {
 }
 
 // encodeShareLeader appends a CurrentLeader: 0 and 0, as Kafka, where there is nothing to say.
-func encodeShareLeader(e *protocol.Encoder, p *partition) {
-	leader, epoch := int32(0), int32(0)
-	if p != nil {
-		leader, epoch = p.leader, p.leaderEpoch
+func encodeShareLeader(e *protocol.Encoder, hint *leaderHint) {
+	if hint == nil {
+		hint = &leaderHint{}
 	}
-	e.Int32(leader)
-	e.Int32(epoch)
+	e.Int32(hint.leader)
+	e.Int32(hint.epoch)
 	e.EndTags()
 }

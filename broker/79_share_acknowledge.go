@@ -15,6 +15,7 @@ import (
 //   - The session is checked and moves on by one epoch, as with ShareFetch. Any partition may be named whose records the member holds.
 //   - Each partition stands by itself: all its batches are applied or none (package sharepartition).
 //   - The final epoch ends the session and releases what the member still holds.
+//   - The answer waits for the share coordinator's, for each partition.
 //   - v2: AcquisitionLockTimeoutMs is the duration that a lock taken now would have; IsRenewAck must be set for renewals.
 
 const shareAcknowledgeKey = 79
@@ -30,10 +31,14 @@ func handleShareAcknowledge(r *request) (answer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := c.shareAcknowledge(r, q)
+	if a == nil {
+		return nil, nil
+	}
 	r.takeCommit()
 	return a, nil
 }
 
+// shareAcknowledge answers a ShareAcknowledge, or parks it until its state is written and returns nil.
 func (c *Cluster) shareAcknowledge(r *request, q *kmsg.ShareAcknowledgeRequest) answer {
 	a := &shareAcknowledgeAnswer{version: q.Version}
 	caller, code := newShareCaller(r, q.GroupID, q.MemberID)
@@ -53,7 +58,11 @@ func (c *Cluster) shareAcknowledge(r *request, q *kmsg.ShareAcknowledgeRequest) 
 	if final {
 		caller.closeSession()
 	}
-	return a
+	if a.writes.done(func() { r.complete(a.withEndpoints(c)) }) {
+		return a.withEndpoints(c)
+	}
+	r.park(nil)
+	return nil
 }
 
 // shareAcknowledgeAnswer is the answer to a ShareAcknowledge.
@@ -63,6 +72,8 @@ type shareAcknowledgeAnswer struct {
 	lockTimeoutMs int32
 	topics        []shareAcknowledgeTopic
 	nodes         []*node
+
+	writes openWrites
 }
 
 type shareAcknowledgeTopic struct {
@@ -95,7 +106,7 @@ func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowl
 					acks = append(acks, sharepartition.Acknowledgement{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, Types: b.AcknowledgeTypes})
 				}
 				result = caller.acknowledge(at, acks, renew)
-				result.settle()
+				result.settle(&a.writes)
 			} else if code := caller.injected(at); code != errorcode.None {
 				result = ackFailed(code, "")
 			} else if _, code := caller.request.cluster.sharePartitionNamed(at); code != errorcode.None {
@@ -104,11 +115,8 @@ func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowl
 				continue // without acknowledgements a partition is answered only beside others that have some
 			}
 			if result.whole {
-				a.errorCode, a.topics, a.nodes = result.code, nil, nil
+				a.errorCode, a.topics = result.code, nil
 				return false
-			}
-			if result.leader != nil {
-				a.nodes = append(a.nodes, caller.request.cluster.node(result.leader.leader))
 			}
 			t.partitions = append(t.partitions, shareAcknowledgePartition{p.Partition, result})
 		}
@@ -117,6 +125,18 @@ func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowl
 		}
 	}
 	return true
+}
+
+// withEndpoints adds where the leaders that partitions name can be reached.
+func (a *shareAcknowledgeAnswer) withEndpoints(c *Cluster) answer {
+	for _, t := range a.topics {
+		for _, p := range t.partitions {
+			if p.result.leader != nil {
+				a.nodes = c.addEndpoint(a.nodes, p.result.leader)
+			}
+		}
+	}
+	return a
 }
 
 // lastAcknowledged finds the entry of each partition that counts, the last; nil where there is one partition alone. some tells whether there

@@ -24,11 +24,12 @@ func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGro
 	for _, g := range q.Groups {
 		entry := kmsg.NewDescribeShareGroupOffsetsResponseGroup()
 		entry.GroupID = g.GroupID
+		code := c.notCoordinating(r.node, g.GroupID)
 		switch {
 		case !c.shareEnabled():
 			entry.ErrorCode = errorcode.UnsupportedVersion
-		case !c.coordinates(r.node, g.GroupID):
-			entry.ErrorCode = errorcode.NotCoordinator
+		case code != errorcode.None:
+			entry.ErrorCode = code
 		case g.Topics == nil:
 			for _, t := range c.groups.coordinator.SharePartitions(g.GroupID) {
 				entry.Topics = append(entry.Topics, c.shareOffsets(g.GroupID, t.Name, t.Partitions))

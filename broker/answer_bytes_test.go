@@ -32,7 +32,7 @@ func TestFetchReadsLessWhileAnswersAreHeld(t *testing.T) {
 		partition.PartitionMaxBytes = math.MaxInt32
 		topic.Topic, topic.Partitions = "t", []kmsg.FetchRequestTopicPartition{partition}
 		q.Topics = append(q.Topics, topic)
-		view, code := c.fetchSessions.open(q, c.clock.Now())
+		view, code := c.nodes[0].fetchSessions.open(q, c.clock.Now())
 		require.Zero(t, code)
 		f := &fetch{request: &request{cluster: c, node: c.nodes[0]}, view: view, replica: -1, maxBytes: math.MaxInt32}
 		n := 0

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,7 @@ type Cluster struct {
 	static   *config.Static
 	maxFrame int                         // socket.request.max.bytes
 	nameID   func(topic string) [16]byte // Options.TopicID
+	listen   func(nodeID int32) (net.Listener, error)
 
 	nodes      []*node // in the order of their ids; fixed after New
 	goroutines sync.WaitGroup
@@ -60,7 +62,6 @@ type Cluster struct {
 	// nextProducerID is the next id to hand out; ids below producerIDsReserved are recorded as used, so that a
 	// restart never hands one out twice: nextProducerID <= producerIDsReserved.
 	nextProducerID, producerIDsReserved int64
-	fetchSessions                       fetchSessions
 	groups                              *groups
 	share                               *share
 }
@@ -77,6 +78,7 @@ func New(o Options) (*Cluster, error) {
 
 		answerBytes: o.AnswerBytes,
 		nameID:      o.TopicID,
+		listen:      o.Listen,
 		maxFrame:    int(o.Config.Values().Int("socket.request.max.bytes")),
 		topics:      map[string]*topic{},
 		topicsByID:  map[[16]byte]*topic{},
@@ -88,23 +90,28 @@ func New(o Options) (*Cluster, error) {
 		c.maxIdle = max(0, o.Config.Values().Duration("connections.max.idle.ms"))
 	}
 	for i := range o.Nodes {
-		n := &node{cluster: c, id: o.FirstNodeID + int32(i), stopped: make(chan struct{}), connections: map[*connection]struct{}{}}
-		if err := n.listen(&o); err != nil {
+		n := &node{cluster: c, id: o.FirstNodeID + int32(i)}
+		c.nodes = append(c.nodes, n)
+		err := n.listen()
+		if err == nil {
+			if n.host, n.port, err = o.Advertise(n.id, n.listener.Addr()); err != nil {
+				err = fmt.Errorf("node %d: %w", n.id, err)
+			}
+		}
+		if err != nil {
 			c.stopNodes()
 			return nil, err
 		}
-		c.nodes = append(c.nodes, n)
 	}
 	if err := c.load(&o); err != nil {
-		c.stopNodes()
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		c.stopNodes()
 		c.closed = true // timers that loading has set do nothing
 		return nil, err
 	}
 	for _, n := range c.nodes {
-		c.goroutines.Add(1)
-		go n.accept()
+		n.begin()
 	}
 	return c, nil
 }
@@ -125,7 +132,9 @@ func (c *Cluster) load(o *Options) error {
 	if err := c.loadTopics(); err != nil {
 		return err
 	}
-	c.fetchSessions = newFetchSessions(int(c.brokerInt("max.incremental.fetch.session.cache.slots")))
+	for _, n := range c.nodes {
+		n.fetchSessions = c.newFetchSessions()
+	}
 	c.groups = newGroups(c)
 	c.share = newShare(c)
 	if err := c.loadCoordinators(); err != nil {
@@ -148,12 +157,10 @@ func (c *Cluster) load(o *Options) error {
 	return nil
 }
 
-// stopNodes closes listeners and connections.
+// stopNodes closes listeners and connections. The lock is held, unless the cluster is not started yet.
 func (c *Cluster) stopNodes() {
 	for _, n := range c.nodes {
-		if n.listener != nil {
-			n.stop()
-		}
+		n.stop()
 	}
 }
 
@@ -166,8 +173,8 @@ func (c *Cluster) Close() error {
 		return nil
 	}
 	c.closed = true
-	c.mu.Unlock()
 	c.stopNodes()
+	c.mu.Unlock()
 	c.goroutines.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,8 +190,21 @@ func (c *Cluster) stopTimers() {
 	if c.share.pruning != nil {
 		c.share.pruning.Stop()
 	}
+	for w := range c.share.open {
+		if w.timer != nil {
+			w.timer.Stop()
+		}
+	}
+	for _, n := range c.nodes {
+		if n.fencing != nil {
+			n.fencing.Stop()
+		}
+	}
 	for _, t := range c.topics {
 		for _, p := range t.partitions {
+			if p.loading != nil {
+				p.loading.Stop()
+			}
 			for _, sp := range p.shareGroups {
 				if sp.timer != nil {
 					sp.timer.Stop()
@@ -249,6 +269,21 @@ func (c *Cluster) node(id int32) *node {
 		return c.nodes[i]
 	}
 	return nil
+}
+
+// liveNodes are the nodes that the others count on, in the order of their ids.
+func (c *Cluster) liveNodes() []*node {
+	return slices.DeleteFunc(slices.Clone(c.nodes), func(n *node) bool { return !n.live() })
+}
+
+// controllerID is the node that clients are told is the controller, noNode where none is live.
+func (c *Cluster) controllerID() int32 {
+	for _, n := range c.nodes {
+		if n.live() {
+			return n.id
+		}
+	}
+	return noNode
 }
 
 // identity is what a cluster is known by, as stored.

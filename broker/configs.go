@@ -36,6 +36,7 @@ func (c *Cluster) TopicNames() []string {
 type topicConfig struct {
 	params  logvalidator.Params // without partition, version and time
 	deletes bool                // cleanup.policy has delete, or is empty
+	minISR  int32               // min.insync.replicas
 }
 
 // topicConfigChanged derives a topic's configuration anew.
@@ -43,6 +44,7 @@ func (c *Cluster) topicConfigChanged(t *topic) {
 	v := c.config.Topic(c.nodes[0].id, t.name)
 	policies := v.List("cleanup.policy")
 	t.config = topicConfig{
+		minISR:  v.Int("min.insync.replicas"),
 		deletes: len(policies) == 0 || slices.Contains(policies, "delete"),
 		params: logvalidator.Params{
 			Topic:                       t.name,

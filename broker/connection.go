@@ -89,6 +89,7 @@ func (c *connection) serve() {
 	for {
 		c.allowIdle()
 		frame, err := c.reader.next()
+		c.node.gate.pass(c.gone)
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 				c.node.cluster.log.Debug("connection ended", "client", c.net.RemoteAddr(), "error", err)
@@ -155,6 +156,7 @@ func (c *connection) write(r *request, a answer) error {
 		b = append(b, 0) // no tagged fields in the header; an ApiVersions answer never has the section (KIP-511)
 	}
 	var err error
+	c.node.gate.pass(c.gone)
 	c.allowIdle()
 	switch a := a.(type) {
 	case splicedAnswer:

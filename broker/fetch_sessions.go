@@ -97,15 +97,15 @@ type fetchSession struct {
 	lastUsed   time.Time
 }
 
-// fetchSessions are the fetch sessions of a cluster.
+// fetchSessions are the fetch sessions of a node.
 type fetchSessions struct {
 	slots    int // max.incremental.fetch.session.cache.slots
 	sessions map[int32]*fetchSession
 	order    []*fetchSession // by last use
 }
 
-func newFetchSessions(slots int) fetchSessions {
-	return fetchSessions{slots: slots, sessions: map[int32]*fetchSession{}}
+func (c *Cluster) newFetchSessions() fetchSessions {
+	return fetchSessions{slots: int(c.brokerInt("max.incremental.fetch.session.cache.slots")), sessions: map[int32]*fetchSession{}}
 }
 
 // evictionAge is how long a session must have rested before a newcomer may take its place in a full cache

@@ -90,14 +90,17 @@ func (c *Cluster) TopicByID(id [16]byte) (coordinator.Topic, bool) {
 	return coordinator.Topic{}, false
 }
 
-// coordinates tells whether a node coordinates a group: whether it leads the group's partition of __consumer_offsets. A single node
-// coordinates every group, also before that topic exists.
-func (c *Cluster) coordinates(n *node, group string) bool {
-	if len(c.nodes) == 1 {
-		return true
-	}
+// notCoordinating is why a node does not coordinate a group, 0 where it does: it leads the group's partition of __consumer_offsets and has loaded it. A
+// single node coordinates every group before that topic exists.
+func (c *Cluster) notCoordinating(n *node, group string) int16 {
 	t := c.topics[consumerOffsetsTopic]
-	return t != nil && t.partition(c.groups.coordinator.PartitionFor(group)).leader == n.id
+	if t == nil {
+		if len(c.nodes) == 1 {
+			return errorcode.None
+		}
+		return errorcode.NotCoordinator
+	}
+	return t.partition(c.groups.coordinator.PartitionFor(group)).notCoordinating(n)
 }
 
 // groupCall is a request to the group coordinator. It returns nil where the request is parked.
@@ -109,9 +112,9 @@ func toGroup[Q kmsg.Request, P any, R interface {
 	kmsg.Response
 }](group func(Q) string, call groupCall[Q, R]) *handler {
 	return writing(locked(func(c *Cluster, r *request, q Q) kmsg.Response {
-		if !c.coordinates(r.node, group(q)) {
+		if code := c.notCoordinating(r.node, group(q)); code != errorcode.None {
 			p := q.ResponseKind()
-			if !refuse(p, errorcode.NotCoordinator, "") {
+			if !refuse(p, code, "") {
 				r.closing = fmt.Errorf("node %d does not coordinate group %q", r.node.id, group(q))
 			}
 			return p
@@ -276,22 +279,32 @@ func (c *Cluster) replayGroups() error {
 		return c.groupEffects(&e)
 	}
 	for _, p := range t.partitions {
-		err := p.eachRecord(func(h *protocol.BatchHeader, r *protocol.Record) error {
-			producerID := int64(-1)
-			if h.IsTransactional() {
-				producerID = h.ProducerID
-			}
-			if err := c.groups.coordinator.Replay(producerID, r.Key, r.Value); err != nil {
-				c.leaveOut(p, h, r, err)
-			}
-			return nil
-		})
-		if err != nil {
+		if p.leader == noLeader || p.coordinator != coordinatorActive {
+			continue
+		}
+		if err := c.replayGroupsOf(p, &e); err != nil {
 			return err
 		}
-		c.groups.coordinator.Loaded(c.clock.Now(), p.index, &e)
 	}
 	return c.groupEffects(&e)
+}
+
+// replayGroupsOf rebuilds the groups that a partition of __consumer_offsets keeps.
+func (c *Cluster) replayGroupsOf(p *partition, e *coordinator.Effects) error {
+	err := p.eachRecord(func(h *protocol.BatchHeader, r *protocol.Record) error {
+		producerID := int64(-1)
+		if h.IsTransactional() {
+			producerID = h.ProducerID
+		}
+		if err := c.groups.coordinator.Replay(producerID, r.Key, r.Value); err != nil {
+			c.leaveOut(p, h, r, err)
+		}
+		return nil
+	})
+	if err == nil {
+		c.groups.coordinator.Loaded(c.clock.Now(), p.index, e)
+	}
+	return err
 }
 
 // leaveOut says that a record of an internal topic makes no sense. Only a client can have put it there: it does not keep the cluster from starting.

@@ -5,43 +5,59 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"kshare/clock"
 )
 
 // node is one broker of the cluster: an id, a listener and the connections that came in on it.
 type node struct {
-	cluster  *Cluster
-	id       int32
-	host     string // as advertised to clients
-	port     int32
-	listener net.Listener
-	stopped  chan struct{} // closed with the listener
+	cluster *Cluster
+	id      int32
+	host    string // as advertised to clients
+	port    int32
+	gate    gate
 
-	connections map[*connection]struct{} // guarded by the cluster's connectionsMu
+	// Guarded by the cluster's lock once the cluster is started.
+	listener      net.Listener  // nil while the node is stopped
+	stopped       chan struct{} // closed with the listener
+	fenced        bool          // it has been cut off for so long that the others do not count on it
+	fencing       clock.Timer   // until it is fenced, nil where it is not cut off or is fenced
+	fetchSessions fetchSessions
+
+	connections map[*connection]struct{} // guarded by the cluster's connectionsMu, nil while the node is stopped
 }
 
-// listen opens the node's listener and finds the address that clients are told.
-func (n *node) listen(o *Options) error {
-	l, err := o.Listen(n.id)
+// live tells whether the others count on the node: it may lead partitions, and clients are told of it.
+func (n *node) live() bool { return n.listener != nil && !n.fenced }
+
+// listen opens the node's listener.
+func (n *node) listen() error {
+	l, err := n.cluster.listen(n.id)
 	if err != nil {
 		return fmt.Errorf("node %d: %w", n.id, err)
 	}
-	n.listener = l
-	if n.host, n.port, err = o.Advertise(n.id, l.Addr()); err != nil {
-		l.Close()
-		return fmt.Errorf("node %d: %w", n.id, err)
-	}
+	n.listener, n.stopped = l, make(chan struct{})
+	n.cluster.connectionsMu.Lock()
+	defer n.cluster.connectionsMu.Unlock()
+	n.connections = map[*connection]struct{}{}
 	return nil
+}
+
+// begin accepts connections. The cluster's lock is held, unless it is not started yet.
+func (n *node) begin() {
+	l, stopped := n.listener, n.stopped
+	n.cluster.goroutines.Go(func() { n.accept(l, stopped) })
 }
 
 // acceptPause is how long a node waits before it accepts again after that failed, as it does without a file descriptor to spare.
 const acceptPause = 100 * time.Millisecond
 
 // accept serves connections until the listener is closed.
-func (n *node) accept() {
-	defer n.cluster.goroutines.Done()
+func (n *node) accept(l net.Listener, stopped <-chan struct{}) {
 	failing := false
 	for {
-		c, err := n.listener.Accept()
+		c, err := l.Accept()
+		n.gate.pass(stopped)
 		switch {
 		case err == nil:
 			failing = false
@@ -54,7 +70,7 @@ func (n *node) accept() {
 			n.cluster.log.Error("the node cannot accept connections, it goes on trying", "node", n.id, "error", err)
 		}
 		select {
-		case <-n.stopped:
+		case <-stopped:
 			return
 		case <-time.After(acceptPause): // the machine's time, whatever the cluster's clock says
 		}
@@ -82,9 +98,13 @@ func (n *node) register(c *connection) bool {
 	return true
 }
 
-// stop closes the listener and every connection.
+// stop closes the listener and every connection. The cluster's lock is held.
 func (n *node) stop() {
+	if n.listener == nil {
+		return
+	}
 	n.listener.Close()
+	n.listener = nil
 	close(n.stopped)
 	n.cluster.connectionsMu.Lock()
 	open := n.connections

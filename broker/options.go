@@ -26,7 +26,7 @@ const (
 type Options struct {
 	Nodes       int   // number of nodes, at least 1
 	FirstNodeID int32 // id of the first node; the others follow
-	// Listen makes the listener of a node.
+	// Listen makes the listener of a node. It is called again for a node that was stopped, and then listens on the same address.
 	Listen func(nodeID int32) (net.Listener, error)
 	// Advertise returns the host and port that Metadata names for a node that listens on addr.
 	Advertise func(nodeID int32, addr net.Addr) (host string, port int32, err error)

@@ -3,7 +3,9 @@ package broker
 import (
 	"fmt"
 	"slices"
+	"time"
 
+	"kshare/clock"
 	"kshare/logvalidator"
 	"kshare/protocol"
 	"kshare/storage"
@@ -17,15 +19,23 @@ type partition struct {
 	topic       *topic
 	index       int32
 	replicas    []int32
-	leader      int32 // always one of replicas, and a running node
+	isr         []int32 // those of replicas that are in sync, in the order in which they became so
+	elr         []int32 // those that left it last and are eligible to lead (KIP-966)
+	leader      int32   // one of isr, or noLeader
 	leaderEpoch int32
+	unhinted    bool // who asks the wrong node is not told which one leads
 	epochs      leaderEpochs
 	log         storage.Log
 	producers   *logvalidator.ProducerState
 	gone        bool // the topic was deleted
 
+	coordinator coordinatorState // of a partition of __consumer_offsets or __share_group_state
+	loading     clock.Timer      // until the coordinator is active, nil where it is not loading
+	loadFor     time.Duration    // how long its next leader takes to load it
+
 	fetchWaiters waiters[*fetchWaiter]
 	shareGroups  map[string]*sharePartition // by group id
+	shareLoads   waiters[*shareWaiter]      // who waits for the state of a share partition that could not be read yet
 }
 
 func (p *partition) storageID() storage.PartitionID {
@@ -150,6 +160,31 @@ func (p *partition) afterBatches(read [][]byte) int64 {
 		return nil
 	})
 	return end
+}
+
+// leaderHint is the CurrentLeader of an answer: who leads the partition, as far as is known.
+type leaderHint struct{ leader, epoch int32 }
+
+// noHint is a CurrentLeader that says nothing.
+var noHint = leaderHint{noLeader, -1}
+
+// hint is what a node that does not lead the partition says of who does, nil where there is no partition.
+func (p *partition) hint() *leaderHint {
+	if p == nil {
+		return nil
+	}
+	if p.unhinted {
+		return &noHint
+	}
+	return &leaderHint{p.leader, p.leaderEpoch}
+}
+
+// addEndpoint adds the node that a hint names to the NodeEndpoints of an answer, once.
+func (c *Cluster) addEndpoint(nodes []*node, hint *leaderHint) []*node {
+	if n := c.node(hint.leader); n != nil && n.live() && !slices.Contains(nodes, n) {
+		return append(nodes, n)
+	}
+	return nodes
 }
 
 // deleted ends what waits for the partition.

@@ -92,7 +92,7 @@ func (r *request) subject(q kmsg.Request) *describe.Subject {
 	case *kmsg.ShareFetchRequest:
 		c.addShareSession(s, r.node, q)
 	case *kmsg.FetchRequest:
-		c.addFetchSession(s, q)
+		r.node.addFetchSession(s, q)
 	}
 	for i := range s.Topics {
 		if t := &s.Topics[i]; t.Name == "" {
@@ -126,8 +126,8 @@ func (c *Cluster) addShareSession(s *describe.Subject, n *node, q *kmsg.ShareFet
 }
 
 // addFetchSession adds the partitions that a Fetch fetches because its session has them.
-func (c *Cluster) addFetchSession(s *describe.Subject, q *kmsg.FetchRequest) {
-	session := c.fetchSessions.sessions[q.SessionID]
+func (n *node) addFetchSession(s *describe.Subject, q *kmsg.FetchRequest) {
+	session := n.fetchSessions.sessions[q.SessionID]
 	if session == nil || q.SessionEpoch <= initialFetchEpoch {
 		return
 	}

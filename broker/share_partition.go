@@ -145,9 +145,11 @@ func (c *Cluster) shareStart(p *partition, group string) (int64, bool, error) {
 	return found.offset, err == nil && found.offset >= 0, err
 }
 
-// fetchErrorOf is what a ShareFetch says of a partition whose state could not be read.
+// fetchErrorOf is what a ShareFetch says of a partition whose state could not be read (SharePartition.fetchPersisterError).
 func fetchErrorOf(code int16) int16 {
 	switch code {
+	case errorcode.CoordinatorLoadInProgress, errorcode.NotCoordinator:
+		return errorcode.CoordinatorNotAvailable
 	case errorcode.FencedLeaderEpoch, errorcode.FencedStateEpoch:
 		return errorcode.NotLeaderOrFollower
 	case errorcode.UnknownTopicOrPartition, errorcode.GroupIDNotFound, errorcode.CoordinatorNotAvailable, errorcode.OffsetNotAvailable:
@@ -156,65 +158,65 @@ func fetchErrorOf(code int16) int16 {
 	return errorcode.UnknownServerError
 }
 
-// persist writes what a change of a share partition's state asks for, and tells the state how it went. It returns the code and message
-// that the request which made the change is answered with.
-func (sp *sharePartition) persist(w sharepartition.Write) *refusal {
-	switch {
-	case w.ID == 0:
-		return nil
-	case sp.forgotten():
-		return refused(errorcode.NotLeaderOrFollower, "The share partition was fenced meanwhile.")
-	}
-	c := sp.partition.cluster
-	no := c.writeShareState(sp, w)
-	code := errorcode.None
-	if no != nil {
-		code = no.code
-	}
-	sp.state.Persisted(w.ID, code)
-	if no == nil {
-		return nil
-	}
-	if no.code == errorcode.NotLeaderOrFollower {
-		sp.forget()
-	}
-	return no
-}
-
-// writeShareState writes a share partition's change through the share coordinator.
-func (c *Cluster) writeShareState(sp *sharePartition, w sharepartition.Write) *refusal {
+// writeShareState writes a share partition's change, made in a leader epoch, through the share coordinator. It returns the code and message that the
+// share coordinator answers with.
+func (c *Cluster) writeShareState(sp *sharePartition, leaderEpoch int32, w *sharepartition.Write) (int16, string) {
 	batches := make([]sharecoordinator.Batch, len(w.Batches))
 	for i, b := range w.Batches {
 		batches[i] = sharecoordinator.Batch{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, State: int8(b.State), DeliveryCount: b.DeliveryCount}
 	}
 	record, no := c.share.coordinator.Write(c.now(), sp.key(), &sharecoordinator.Update{
 		StateEpoch:            sp.stateEpoch,
-		LeaderEpoch:           sp.partition.leaderEpoch,
+		LeaderEpoch:           leaderEpoch,
 		StartOffset:           w.StartOffset,
 		DeliveryCompleteCount: w.DeliveryCompleteCount,
 		Batches:               batches,
 	})
 	if no != nil {
-		return refused(fetchErrorOf(no.ErrorCode), "Error in write state RPC. %s", no.Message)
+		return no.ErrorCode, no.Message
 	}
 	if err := sp.applyRecord(&record); err != nil {
 		c.log.Error("the state of a share partition could not be stored", "group", sp.group, "partition", sp.partition, "error", err)
-		return refused(errorcode.UnknownServerError, "Error in write state RPC. %v", err)
+		return errorcode.UnknownServerError, err.Error()
 	}
-	return nil
+	return errorcode.None, ""
 }
 
 // applyRecord stores a record of the share partition's state.
 func (sp *sharePartition) applyRecord(r *sharecoordinator.Record) error {
 	c := sp.partition.cluster
-	t, err := c.internalTopic(shareStateTopic)
-	if err != nil {
+	if _, err := c.internalTopic(shareStateTopic); err != nil {
 		return err
 	}
-	if n := int32(len(t.partitions)); sp.statePartitions != n {
-		sp.statePartitions, sp.statePartition = n, sharecoordinator.PartitionFor(r.Key, n)
+	return c.appendShareRecord(sp.stateKeptIn(), r)
+}
+
+// stateKeptIn is the partition of __share_group_state that keeps the share partition's state, nil before that topic is made.
+func (sp *sharePartition) stateKeptIn() *partition {
+	t := sp.partition.cluster.topics[shareStateTopic]
+	if t == nil {
+		return nil
 	}
-	return c.appendShareRecord(t.partition(sp.statePartition), r)
+	if n := int32(len(t.partitions)); sp.statePartitions != n {
+		sp.statePartitions, sp.statePartition = n, sharecoordinator.PartitionFor(sp.key(), n)
+	}
+	return t.partition(sp.statePartition)
+}
+
+// unreachable is why a leader cannot speak to the share coordinator of the share partition, 0 where it can.
+func (sp *sharePartition) unreachable(leader *node) int16 {
+	kept, c := sp.stateKeptIn(), sp.partition.cluster
+	if kept == nil {
+		return errorcode.None // it is made when it is written to
+	}
+	at := c.node(kept.leader)
+	switch {
+	case at == nil:
+		return errorcode.CoordinatorNotAvailable
+	case at != leader && (at.gate.isShut() || leader.gate.isShut()):
+		return errorcode.NetworkException
+	}
+	return kept.notCoordinating(at)
 }
 
 // forget drops the share partition from the leader's memory. Who waits for it is answered at once.
@@ -315,6 +317,15 @@ func (sp *sharePartition) end() int64 {
 // readsCommitted tells whether a group sees only what committed transactions have written.
 func (c *Cluster) readsCommitted(group string) bool {
 	return c.shareSettings(group).committed
+}
+
+// wakeShareLoads tells the fetches that wait for the state of a share partition that it may be read by now.
+func (c *Cluster) wakeShareLoads() {
+	for _, t := range c.sortedTopics() {
+		for _, p := range t.partitions {
+			p.shareLoads.each((*shareWaiter).loaded)
+		}
+	}
 }
 
 // wakeShareFetches tells the share groups that records were appended to the partition.

@@ -53,7 +53,7 @@ func (s *shareCaller) lockTimeoutMs() int32 {
 type shareAckResult struct {
 	code    int16
 	message *string
-	leader  *partition // set where a change of leader explains the code
+	leader  *leaderHint // set where a change of leader explains the code
 	// whole means that the answer as a whole fails with the code.
 	whole bool
 	// answered tells that the answer has an entry with it.
@@ -70,21 +70,26 @@ type shareChange struct {
 }
 
 // settle persists the change and lets it take effect. It returns whether the start offset has moved, which makes room for new records, and why
-// the change failed.
-//
-// Apache Kafka serves the waiting fetches only if the start offset has moved: those that could have what was released go on waiting.
-func (s shareChange) settle() (moved bool, no *refusal) {
+// the change failed; or the write that it goes on with.
+func (s shareChange) settle() (moved bool, no *refusal, open *shareWrite) {
 	if s.sp == nil {
-		return false, nil
+		return false, nil, nil
 	}
 	before := s.sp.state.StartOffset()
-	no = s.sp.persist(s.write)
-	moved = s.sp.state.StartOffset() > before
-	s.sp.arm()
-	if moved || s.sp.partition.cluster.timing == TimingFast {
-		s.sp.wake()
+	no, open = s.sp.persist(s.write)
+	return s.sp.settled(before), no, open
+}
+
+// settled follows the answer to a write of the share partition's state, before which it began at an offset. It returns whether it begins later now.
+//
+// Apache Kafka serves the waiting fetches only if it does: those that could have what was released go on waiting.
+func (sp *sharePartition) settled(before int64) (moved bool) {
+	moved = sp.state.StartOffset() > before
+	sp.arm()
+	if moved || sp.partition.cluster.timing == TimingFast {
+		sp.wake()
 	}
-	return moved, no
+	return moved
 }
 
 func ackFailed(code int16, message string) *shareAckResult {
@@ -102,7 +107,7 @@ func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartiti
 	if injected := s.injected(at); injected != errorcode.None {
 		r := ackFailed(injected, "")
 		if injected == errorcode.NotLeaderOrFollower {
-			r.leader = p
+			r.leader = p.hint()
 		}
 		return r
 	}
@@ -117,7 +122,7 @@ func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartiti
 	}
 	if p.leader != s.request.node.id {
 		r := ackFailed(errorcode.NotLeaderOrFollower, "")
-		r.leader = p
+		r.leader = p.hint()
 		return r
 	}
 	sp := p.shareGroups[s.group]
@@ -140,17 +145,26 @@ func (s *shareCaller) injected(at sharesession.Partition) int16 {
 	return s.request.injected(fault.Partition, name, at.Partition)
 }
 
-// settle lets the acknowledgements take effect. It returns whether they have moved the start offset.
-func (r *shareAckResult) settle() (moved bool) {
-	moved, failed := r.change.settle()
-	if failed == nil {
-		return moved
+// settle lets the acknowledgements take effect. It returns whether they have moved the start offset. What is still to be written when it returns is
+// among the open writes.
+func (r *shareAckResult) settle(writes *openWrites) (moved bool) {
+	moved, failed, open := r.change.settle()
+	if open != nil {
+		writes.add(open, r.refuse)
 	}
-	r.code, r.message = failed.code, &failed.message
-	if failed.code == errorcode.NotLeaderOrFollower {
-		r.leader = r.change.sp.partition
-	}
+	r.refuse(failed)
 	return moved
+}
+
+// refuse notes why the acknowledgements could not be persisted, if they could not.
+func (r *shareAckResult) refuse(no *refusal) {
+	if no == nil {
+		return
+	}
+	r.code, r.message = no.code, &no.message
+	if no.code == errorcode.NotLeaderOrFollower {
+		r.leader = r.change.sp.partition.hint()
+	}
 }
 
 func ackRefused(no *sharepartition.Refusal) *shareAckResult {

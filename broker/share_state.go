@@ -5,14 +5,20 @@ import (
 	"kshare/sharecoordinator"
 )
 
-// notShareCoordinatorMessage is Kafka's message for NOT_COORDINATOR (Errors.java).
-const notShareCoordinatorMessage = "This is not the correct coordinator."
+// Kafka's messages for NOT_COORDINATOR and COORDINATOR_LOAD_IN_PROGRESS (Errors.java).
+const (
+	notShareCoordinatorMessage = "This is not the correct coordinator."
+	loadingShareStateMessage   = "The coordinator is loading and hence can't process requests."
+)
 
-// keepsShareState tells whether a node is the share coordinator of a share partition: whether it leads the partition of __share_group_state
-// that keeps its state. Before that topic exists no node is.
-func (c *Cluster) keepsShareState(n *node, k sharecoordinator.Key) bool {
+// notKeepingShareState is why a node is not the share coordinator of a share partition, 0 where it is: it leads the partition of __share_group_state
+// that keeps its state and has loaded it. Before that topic exists no node is.
+func (c *Cluster) notKeepingShareState(n *node, k sharecoordinator.Key) int16 {
 	t := c.topics[shareStateTopic]
-	return t != nil && t.partition(sharecoordinator.PartitionFor(k, int32(len(t.partitions)))).leader == n.id
+	if t == nil {
+		return errorcode.NotCoordinator
+	}
+	return t.partition(sharecoordinator.PartitionFor(k, int32(len(t.partitions)))).notCoordinating(n)
 }
 
 // shareState makes a call of the share coordinator for one share partition of a request and stores the record that it returns. It returns
@@ -22,8 +28,12 @@ func (c *Cluster) shareState(r *request, operation string, k sharecoordinator.Ke
 		message := "Unable to " + operation + ": " + why
 		return code, &message
 	}
-	if !c.keepsShareState(r.node, k) {
-		return unable(errorcode.NotCoordinator, notShareCoordinatorMessage)
+	switch code := c.notKeepingShareState(r.node, k); code {
+	case errorcode.None:
+	case errorcode.CoordinatorLoadInProgress:
+		return unable(code, loadingShareStateMessage)
+	default:
+		return unable(code, notShareCoordinatorMessage)
 	}
 	record, no := call()
 	if no != nil {

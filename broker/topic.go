@@ -142,7 +142,10 @@ func (c *Cluster) addTopic(name string, id [16]byte, assignment [][]int32) (*top
 
 // addPartition appends a partition to a topic that is stored by the caller afterwards.
 func (c *Cluster) addPartition(t *topic, replicas []int32) error {
-	p := &partition{cluster: c, topic: t, index: int32(len(t.partitions)), replicas: replicas, leader: replicas[0]}
+	p := &partition{cluster: c, topic: t, index: int32(len(t.partitions)), replicas: replicas, isr: c.live(replicas), leader: noLeader}
+	if len(p.isr) > 0 {
+		p.leader = p.isr[0]
+	}
 	p.epochs = leaderEpochs{{Epoch: 0, Start: 0}}
 	if err := p.open(); err != nil {
 		return err
@@ -151,13 +154,23 @@ func (c *Cluster) addPartition(t *topic, replicas []int32) error {
 	return nil
 }
 
-// place chooses the replicas of new partitions: leaders go round the nodes, followers are the nodes after the leader.
+// place chooses the replicas of new partitions: leaders go round the live nodes, followers are the nodes after the leader, last those that
+// are not live.
 func (c *Cluster) place(partitions, replicationFactor int) [][]int32 {
+	var live, others []int32
+	for _, n := range c.nodes {
+		if n.live() {
+			live = append(live, n.id)
+		} else {
+			others = append(others, n.id)
+		}
+	}
 	assignment := make([][]int32, partitions)
 	for i := range assignment {
-		for r := range replicationFactor {
-			assignment[i] = append(assignment[i], c.nodes[(c.placement+r)%len(c.nodes)].id)
+		for r := range min(replicationFactor, len(live)) {
+			assignment[i] = append(assignment[i], live[(c.placement+r)%len(live)])
 		}
+		assignment[i] = append(assignment[i], others[:max(0, replicationFactor-len(live))]...)
 		c.placement++
 	}
 	return assignment
@@ -304,6 +317,7 @@ func (c *Cluster) reelect(p *partition) error {
 	if c.node(p.leader) == nil {
 		p.leader = p.replicas[0]
 	}
+	p.isr = c.live(p.replicas)
 	return nil
 }
 

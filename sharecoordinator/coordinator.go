@@ -245,6 +245,16 @@ func (c *Coordinator) State(k Key) (State, bool) {
 	return state, true
 }
 
+// Reload forgets what a partition of __share_group_state, of so many, does not hold itself, as if its records were read again: which leader epochs have
+// been fenced by a Read whose epoch an Initialize has replaced since.
+func (c *Coordinator) Reload(partition, partitions int32) {
+	for k, s := range c.states {
+		if PartitionFor(k, partitions) == partition {
+			s.fence = s.LeaderEpoch
+		}
+	}
+}
+
 // Apply takes a record in that was appended, or is read back. offset is its offset in the partition that keeps the share partition's state.
 func (c *Coordinator) Apply(r *Record, offset int64) {
 	s := c.states[r.Key]

@@ -1,0 +1,178 @@
+package broker
+
+import (
+	"time"
+
+	"kshare/clock"
+	"kshare/protocol/errorcode"
+	"kshare/sharepartition"
+)
+
+// How a leader goes on with a write that the share coordinator could not take (PersisterStateManager).
+const (
+	shareWriteAttempts   = 5
+	shareWriteBackoff    = time.Second // before the second attempt, doubled before each further one
+	shareWritesExhausted = "Exhausted max retries to complete write state RPC without success."
+)
+
+// shareWrite is a state write that the share coordinator has not answered, of a leader in its leader epoch.
+type shareWrite struct {
+	sp          *sharePartition
+	write       sharepartition.Write
+	leader      *node
+	leaderEpoch int32
+	stopped     <-chan struct{} // closed when the leader is stopped, and the write with it
+	attempts    int
+	timer       clock.Timer    // until it goes on, nil while it is held
+	refusal     *refusal       // once it has been answered
+	then        func(*refusal) // called with the answer
+}
+
+// persist writes what a change of the share partition's state asks for, and tells the state how it went. It returns the code and message that the
+// request which made the change is answered with, or the write if that is still open.
+func (sp *sharePartition) persist(w sharepartition.Write) (no *refusal, open *shareWrite) {
+	switch {
+	case w.ID == 0:
+		return nil, nil
+	case sp.forgotten():
+		return refused(errorcode.NotLeaderOrFollower, "The share partition was fenced meanwhile."), nil
+	}
+	c, p := sp.partition.cluster, sp.partition
+	leader := c.node(p.leader)
+	faulty := len(c.share.faults) > 0
+	var code int16
+	var message string
+	if !faulty {
+		if code, message = sp.write(leader, p.leaderEpoch, &w); !retriable(code) {
+			no = writeRefusal(code, message)
+			sp.persisted(w.ID, no)
+			return no, nil
+		}
+	}
+	open = &shareWrite{sp: sp, write: w, leader: leader, leaderEpoch: p.leaderEpoch, stopped: leader.stopped}
+	c.share.open[open] = true
+	if faulty {
+		open.attempt()
+	} else {
+		open.attempts = 1
+		open.answered(code, message)
+	}
+	if c.share.open[open] {
+		return nil, open
+	}
+	return open.refusal, nil
+}
+
+// write has the share coordinator write a change that a node has made as leader in an epoch. It returns the code and message of the answer.
+func (sp *sharePartition) write(leader *node, leaderEpoch int32, w *sharepartition.Write) (int16, string) {
+	if code := sp.unreachable(leader); code != errorcode.None {
+		return code, shareWriteMessage(code)
+	}
+	return sp.partition.cluster.writeShareState(sp, leaderEpoch, w)
+}
+
+// persisted tells the state how a write went.
+func (sp *sharePartition) persisted(id uint64, no *refusal) {
+	code := errorcode.None
+	if no != nil {
+		code = no.code
+	}
+	sp.state.Persisted(id, code)
+	if code == errorcode.NotLeaderOrFollower {
+		sp.forget()
+	}
+}
+
+// retriable tells whether a leader tries a write again that was answered with the code.
+func retriable(code int16) bool {
+	switch code {
+	case errorcode.NetworkException, errorcode.CoordinatorLoadInProgress, errorcode.CoordinatorNotAvailable, errorcode.NotCoordinator:
+		return true
+	}
+	return false
+}
+
+// writeRefusal is what acknowledgements are answered with whose write was answered with the code, nil for success.
+func writeRefusal(code int16, message string) *refusal {
+	if code == errorcode.None {
+		return nil
+	}
+	return refused(fetchErrorOf(code), "Error in write state RPC. %s", message)
+}
+
+// attempt has the share coordinator asked once more.
+func (w *shareWrite) attempt() {
+	w.timer = nil
+	w.attempts++
+	for _, f := range w.sp.partition.cluster.share.faults {
+		if f.matches(w.sp) {
+			f.take(w)
+			return
+		}
+	}
+	w.goOn(errorcode.None)
+}
+
+// goOn ends what has kept the share coordinator from answering: it answers with a code, or writes where the code is 0. A write whose leader was stopped
+// is gone, with who waits for it.
+func (w *shareWrite) goOn(code int16) {
+	w.timer = nil
+	select {
+	case <-w.stopped:
+		delete(w.sp.partition.cluster.share.open, w)
+		return
+	default:
+	}
+	if code != errorcode.None {
+		w.answered(code, shareWriteMessage(code))
+		return
+	}
+	w.answered(w.sp.write(w.leader, w.leaderEpoch, &w.write))
+}
+
+// answered takes the share coordinator's answer in: the end of the write, or of an attempt that another one follows.
+func (w *shareWrite) answered(code int16, message string) {
+	c := w.sp.partition.cluster
+	if retriable(code) {
+		if w.attempts < shareWriteAttempts {
+			w.timer = c.after(shareWriteBackoff<<(w.attempts-1), w.attempt)
+			return
+		}
+		message = shareWritesExhausted
+	}
+	delete(c.share.open, w)
+	w.refusal = writeRefusal(code, message)
+	if !w.sp.forgotten() {
+		before := w.sp.state.StartOffset()
+		w.sp.persisted(w.write.ID, w.refusal)
+		w.sp.settled(before)
+	}
+	if w.then != nil {
+		w.then(w.refusal)
+	}
+}
+
+// openWrites are the state writes that an answer waits for.
+type openWrites struct {
+	n    int
+	then func()
+}
+
+// add waits for a write; f is told its outcome.
+func (o *openWrites) add(w *shareWrite, f func(*refusal)) {
+	o.n++
+	w.then = func(no *refusal) {
+		f(no)
+		if o.n--; o.n == 0 && o.then != nil {
+			o.then()
+		}
+	}
+}
+
+// done tells whether no write is open; if one is, f is called with the end of the last.
+func (o *openWrites) done(f func()) bool {
+	if o.n > 0 {
+		o.then = f
+	}
+	return o.n == 0
+}
