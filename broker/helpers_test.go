@@ -126,13 +126,14 @@ func makeCoordinators(t *testing.T, client *kgo.Client) {
 	require.NoError(t, err)
 }
 
-// shareMember is a member of a share group that speaks to one node about partition 0 of a topic.
+// shareMember is a member of a share group that speaks to one node about a partition of a topic, 0 unless it is told otherwise.
 type shareMember struct {
 	t         *testing.T
 	client    *kgo.Client
 	node      int32
 	group, id string
 	topic     [16]byte
+	partition int32
 	epoch     int32
 }
 
@@ -168,7 +169,7 @@ func (m *shareMember) fetchRequest(wait time.Duration) *kmsg.ShareFetchRequest {
 	q.GroupID, q.MemberID, q.ShareSessionEpoch = &m.group, &m.id, m.epoch
 	q.MaxWaitMillis, q.MinBytes, q.MaxBytes, q.MaxRecords, q.BatchSize = int32(wait.Milliseconds()), 1, 1<<20, 500, 500
 	if m.epoch == 0 {
-		q.Topics = []kmsg.ShareFetchRequestTopic{{TopicID: m.topic, Partitions: []kmsg.ShareFetchRequestTopicPartition{{}}}}
+		q.Topics = []kmsg.ShareFetchRequestTopic{{TopicID: m.topic, Partitions: []kmsg.ShareFetchRequestTopicPartition{{Partition: m.partition}}}}
 	}
 	return q
 }
@@ -178,6 +179,7 @@ func (m *shareMember) acknowledgements(first, last int64, kind int8) []kmsg.Shar
 	batch := kmsg.NewShareFetchRequestTopicPartitionAcknowledgementBatch()
 	batch.FirstOffset, batch.LastOffset, batch.AcknowledgeTypes = first, last, []int8{kind}
 	partition := kmsg.NewShareFetchRequestTopicPartition()
+	partition.Partition = m.partition
 	partition.AcknowledgementBatches = append(partition.AcknowledgementBatches, batch)
 	return []kmsg.ShareFetchRequestTopic{{TopicID: m.topic, Partitions: []kmsg.ShareFetchRequestTopicPartition{partition}}}
 }
@@ -228,6 +230,7 @@ func (m *shareMember) acknowledging(epoch int32, first, last int64, kind int8) *
 	batch := kmsg.NewShareAcknowledgeRequestTopicPartitionAcknowledgementBatch()
 	batch.FirstOffset, batch.LastOffset, batch.AcknowledgeTypes = first, last, []int8{kind}
 	partition := kmsg.NewShareAcknowledgeRequestTopicPartition()
+	partition.Partition = m.partition
 	partition.AcknowledgementBatches = append(partition.AcknowledgementBatches, batch)
 	q.Topics = []kmsg.ShareAcknowledgeRequestTopic{{TopicID: m.topic, Partitions: []kmsg.ShareAcknowledgeRequestTopicPartition{partition}}}
 	return ask[*kmsg.ShareAcknowledgeResponse](m.t, m.client, m.node, q)

@@ -184,11 +184,14 @@ func (c *Cluster) writeShareState(sp *sharePartition, leaderEpoch int32, w *shar
 
 // applyRecord stores a record of the share partition's state.
 func (sp *sharePartition) applyRecord(r *sharecoordinator.Record) error {
-	c := sp.partition.cluster
-	if _, err := c.internalTopic(shareStateTopic); err != nil {
-		return err
+	c, kept := sp.partition.cluster, sp.stateKeptIn()
+	if kept == nil {
+		if _, err := c.internalTopic(shareStateTopic); err != nil {
+			return err
+		}
+		kept = sp.stateKeptIn()
 	}
-	return c.appendShareRecord(sp.stateKeptIn(), r)
+	return c.appendShareRecord(kept, r)
 }
 
 // stateKeptIn is the partition of __share_group_state that keeps the share partition's state, nil before that topic is made.
