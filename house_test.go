@@ -26,7 +26,7 @@ var rooms = [][]string{
 	{"sharecoordinator", "fault", "requestlog"},
 	{"coordinator", "sharepartition", "sharesession", "txn", "logvalidator"},
 	{"coordinator/assignor"},
-	{"storage/directory"},
+	{"storage/directory", "storage/faulty"},
 	{"storage"},
 	{"storage/internal/runs"},
 	{"config"},

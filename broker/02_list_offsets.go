@@ -175,7 +175,7 @@ func (e leaderEpochs) at(offset int64) int32 {
 // atTimestamp finds the first record below end whose timestamp is at or after the given one (ms).
 func (p *partition) atTimestamp(timestamp, end int64) (offsetAt, error) {
 	found, failed := noOffset, error(nil)
-	p.log.Batches(p.log.StartOffset(), func(b storage.Batch) bool {
+	err := p.log.Batches(p.log.StartOffset(), func(b storage.Batch) bool {
 		if b.BaseOffset >= end {
 			return false
 		}
@@ -187,17 +187,20 @@ func (p *partition) atTimestamp(timestamp, end int64) (offsetAt, error) {
 		})
 		return failed == nil && found.offset < 0
 	})
-	if found.offset >= end {
-		return noOffset, failed
+	if err == nil {
+		err = failed
 	}
-	return found, failed
+	if found.offset >= end {
+		return noOffset, err
+	}
+	return found, err
 }
 
 // largestTimestamp finds the first record with the largest timestamp of all below end.
 func (p *partition) largestTimestamp(end int64) (offsetAt, error) {
 	var best storage.Batch
 	best.MaxTimestamp = -1
-	p.log.Batches(p.log.StartOffset(), func(b storage.Batch) bool {
+	err := p.log.Batches(p.log.StartOffset(), func(b storage.Batch) bool {
 		if b.BaseOffset >= end {
 			return false
 		}
@@ -206,8 +209,8 @@ func (p *partition) largestTimestamp(end int64) (offsetAt, error) {
 		}
 		return true
 	})
-	if best.MaxTimestamp < 0 {
-		return noOffset, nil
+	if err != nil || best.MaxTimestamp < 0 {
+		return noOffset, err
 	}
 	return p.searchBatch(best, func(h *protocol.BatchHeader, batch []byte) (protocol.Found, bool, error) {
 		return protocol.FindMaxTimestamp(h, batch, protocol.NoRecordLimit)
