@@ -24,6 +24,7 @@ import (
 	"kshare/config"
 	"kshare/internal/memorynet"
 	"kshare/storage"
+	"kshare/storage/faulty"
 )
 
 // Timing says how long the cluster makes clients wait where nothing but patience is at stake.
@@ -47,6 +48,7 @@ type options struct {
 	memory     *memorynet.Network
 	properties []config.Property
 	openStore  func(*config.Static, *slog.Logger) (storage.Store, error)
+	disk       *faulty.Store // what openStore has opened
 }
 
 // WithBrokers makes a cluster of n nodes, at least 1, each with an address of its own. Partitions are led across them.
@@ -154,6 +156,7 @@ func WithLogger(l *slog.Logger) Option {
 type Cluster struct {
 	broker *broker.Cluster
 	memory *memorynet.Network
+	disk   *faulty.Store
 }
 
 // Start starts a cluster. It accepts connections when Start returns.
@@ -171,7 +174,7 @@ func Start(opts ...Option) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kshare: %w", err)
 	}
-	return &Cluster{broker: b, memory: o.memory}, nil
+	return &Cluster{broker: b, memory: o.memory, disk: o.disk}, nil
 }
 
 func (o *options) start() (*broker.Cluster, error) {
@@ -185,9 +188,12 @@ func (o *options) start() (*broker.Cluster, error) {
 	o.broker.Config = static
 	o.broker.Listen = o.listenNode
 	o.broker.Advertise = o.advertiseNode
-	if o.broker.Store, err = o.openStore(static, o.broker.Log); err != nil {
+	store, err := o.openStore(static, o.broker.Log)
+	if err != nil {
 		return nil, err
 	}
+	o.disk = faulty.New(store)
+	o.broker.Store = o.disk
 	b, err := broker.New(o.broker)
 	if err != nil {
 		return nil, errors.Join(err, o.broker.Store.Close())

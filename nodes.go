@@ -64,6 +64,30 @@ func (c *Cluster) FaultShareWrites(w ShareWrites) (*ShareWriteFault, error) {
 	return f, failed("fault share writes", err)
 }
 
+// FailWrites has the next n writes to the cluster's store fail, all of them until MendStore where n is 0, whether it is kept in memory or in a directory.
+// Without an error the disk is full (ENOSPC). What cannot be stored is answered as by Kafka: KAFKA_STORAGE_ERROR, and NOT_COORDINATOR for groups; a leader
+// tries to write share state again for 15 s. Everything else goes on. It takes the place of what was told before.
+func (c *Cluster) FailWrites(n int, err error) error {
+	if n < 0 {
+		return fmt.Errorf("kshare: fail writes: %d of them: name how many, or 0 for all", n)
+	}
+	c.disk.FailWrites(n, err)
+	return nil
+}
+
+// FailReads has the next n reads of records fail, all of them until MendStore where n is 0. Without an error the disk cannot be read (EIO). It takes the
+// place of what was told before.
+func (c *Cluster) FailReads(n int, err error) error {
+	if n < 0 {
+		return fmt.Errorf("kshare: fail reads: %d of them: name how many, or 0 for all", n)
+	}
+	c.disk.FailReads(n, err)
+	return nil
+}
+
+// MendStore has reads and writes succeed again.
+func (c *Cluster) MendStore() { c.disk.Mend() }
+
 // failed says what could not be done.
 func failed(what string, err error) error {
 	if err == nil {

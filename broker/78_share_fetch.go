@@ -442,7 +442,7 @@ func (f *shareFetch) acquire(ready []shareReady, known, open int, results shareR
 		acquired, records, err := sp.acquire(left)
 		if err != nil {
 			c.log.Error("a share partition could not be read", "group", sp.group, "partition", sp.partition, "error", err)
-			result.errorCode, failed = errorcode.UnknownServerError, true
+			result.errorCode, failed = errorcode.KafkaStorageError, true
 		}
 		failed = failed || left.moved
 		result.acquired, result.records = acquired, records

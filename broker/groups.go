@@ -123,8 +123,8 @@ func toGroup[Q kmsg.Request, P any, R interface {
 	}))
 }
 
-// notStored is what a group is told whose state could not be stored. Apache Kafka makes it of KAFKA_STORAGE_ERROR
-// (CoordinatorOperationExceptionHelper), since it has members look for the coordinator and try again.
+// notStored is what a coordinator answers whose state could not be stored. Apache Kafka makes it of KAFKA_STORAGE_ERROR
+// (CoordinatorOperationExceptionHelper), since it has members, and leaders of share partitions, look for the coordinator and try again.
 const notStored = errorcode.NotCoordinator
 
 // callGroups makes a call of the group coordinator and does what it wants done.

@@ -177,7 +177,7 @@ func (c *Cluster) writeShareState(sp *sharePartition, leaderEpoch int32, w *shar
 	}
 	if err := sp.applyRecord(&record); err != nil {
 		c.log.Error("the state of a share partition could not be stored", "group", sp.group, "partition", sp.partition, "error", err)
-		return errorcode.UnknownServerError, err.Error()
+		return notStored, err.Error()
 	}
 	return errorcode.None, ""
 }

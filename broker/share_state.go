@@ -41,7 +41,7 @@ func (c *Cluster) shareState(r *request, operation string, k sharecoordinator.Ke
 	}
 	if err := c.applyShareRecords(record); err != nil {
 		c.log.Error("the state of a share partition could not be stored", "api", r.api.Name, "key", k, "error", err)
-		return unable(errorcode.UnknownServerError, err.Error())
+		return unable(notStored, err.Error())
 	}
 	return errorcode.None, nil
 }
