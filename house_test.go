@@ -20,7 +20,7 @@ import (
 var rooms = [][]string{
 	{"cmd/kshare", "interop", "differential"},
 	{"differential/probe"},
-	{"replay", "differential/realkafka"},
+	{"replay", "differential/realkafka", "scenario"},
 	{"."},
 	{"broker"},
 	{"sharecoordinator", "fault", "requestlog"},
