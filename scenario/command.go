@@ -17,7 +17,8 @@ type command struct {
 	least, most int      // how many positional words; most -1: any number
 	freeWords   bool     // other words with = are positional
 	takesJSON   bool     // the line may end in {...}
-	waits       bool     // it may run in the background
+	waits       bool     // it may take its time, which is shown
+	ahead       bool     // it never runs in the background
 	reach       reach
 	check       func(*call) error // what can be said of the words without running them, nil: nothing
 	run         func(*step, *call) error
@@ -32,7 +33,8 @@ const (
 	inside
 )
 
-func (c *command) mayRunBehind() bool { return c.waits }
+// mayRunBehind tells whether the command can run in the background: those that only ask brokers can.
+func (c *command) mayRunBehind() bool { return c.reach == anywhere && !c.ahead }
 
 // commands is all commands by name.
 var commands = map[string]*command{}

@@ -18,7 +18,7 @@ topic orders
 orders: 1 partition
 `,
 		optionNames: []string{"brokers", "timing", "feature"},
-		freeWords:   true, most: -1,
+		freeWords:   true, most: -1, ahead: true,
 		check: func(c *call) error { _, err := clusterSettings(c); return err },
 		run: func(s *step, c *call) error {
 			with, err := clusterSettings(c)

@@ -24,7 +24,7 @@ Example:
   m1: epoch 3, assigned orders-0
   m1: left
 `,
-		most: 1,
+		most: 1, ahead: true,
 		run: func(s *step, c *call) error {
 			text, err := Help(strings.Join(c.words, " "))
 			if err != nil {

@@ -25,7 +25,7 @@ orders-0: acquired 0 count 1, lock 30s
 orders-0: acquired 0 count 2, lock 30s
   0 a
 `,
-		least: 1, most: 1,
+		least: 1, most: 1, ahead: true,
 		check: func(c *call) error { _, err := duration(c.words[0]); return err },
 		run: func(s *step, c *call) error {
 			d, err := duration(c.words[0])
@@ -56,7 +56,7 @@ orders-0: offset 0
 after 2s: orders-0: acquired 0 count 1, lock 30s
   0 a
 `,
-		least: 1, most: 1,
+		least: 1, most: 1, ahead: true,
 		run: wait,
 	})
 }

@@ -16,6 +16,8 @@ type Local struct {
 	options []kshare.Option
 	clock   *clock.Virtual
 	started *kshare.Cluster
+	settled []kshare.Option // how it was started, for a restart
+	memory  *kshare.Memory
 	ids     map[string][][16]byte // what topics are to be called, by name, before ids are made up
 }
 
@@ -24,7 +26,7 @@ var Began = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // NewLocal makes a cluster of one node, unless the script or an option says otherwise.
 func NewLocal(opts ...kshare.Option) *Local {
-	return &Local{options: opts, clock: clock.NewVirtual(Began)}
+	return &Local{options: opts, clock: clock.NewVirtual(Began), memory: kshare.NewMemory()}
 }
 
 func (l *Local) setUp(s settings) error {
@@ -49,8 +51,21 @@ func (l *Local) setUp(s settings) error {
 
 func (l *Local) start(opts []kshare.Option) (err error) {
 	ids := topicIDs{given: l.ids, made: map[string]int{}}
-	opts = append(opts, kshare.WithInMemoryNetwork(), kshare.WithClock(l.clock), kshare.WithTopicIDs(ids.next))
-	l.started, err = kshare.Start(opts...)
+	l.settled = append(opts, kshare.WithInMemoryNetwork(), kshare.WithClock(l.clock), kshare.WithTopicIDs(ids.next), kshare.WithMemory(l.memory),
+		kshare.WithRequestLog(remembered))
+	l.started, err = kshare.Start(l.settled...)
+	return err
+}
+
+// remembered is how many requests a scenario can ask for.
+const remembered = 10_000
+
+func (l *Local) restart() error {
+	if err := l.started.Close(); err != nil {
+		return err
+	}
+	var err error
+	l.started, err = kshare.Start(l.settled...)
 	return err
 }
 
@@ -87,14 +102,16 @@ func (l *Local) open(node int32, _ string) (conn, error) {
 	if l.started == nil {
 		return nil, errors.New("the cluster was not started")
 	}
-	if node == 0 {
-		node = 1
+	if node != 0 {
+		d, err := l.started.OpenDirect(node)
+		return direct{d}, err
 	}
-	d, err := l.started.OpenDirect(node)
-	if err != nil {
-		return nil, err
+	for id := range l.started.Addrs() {
+		if d, err := l.started.OpenDirect(int32(id) + 1); err == nil {
+			return direct{d}, nil
+		}
 	}
-	return direct{d}, nil
+	return nil, errors.New("no node runs")
 }
 
 func (l *Local) close() error {

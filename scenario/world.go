@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare"
 	"kshare/protocol/errorcode"
 )
 
@@ -34,6 +35,8 @@ type world struct {
 	// transactions tells whether the transaction coordinators were made.
 	transactions bool
 	strands      []*strand // in the background, in the order of their start
+	started      time.Time // the time at which the scenario began
+	writeFaults  map[string]*kshare.ShareWriteFault
 	wake         time.Time // when a waiting command is to be looked at again, zero for none
 }
 
@@ -51,7 +54,7 @@ type link struct {
 }
 
 func newWorld(t Target, prefix string) *world {
-	return &world{target: t, prefix: prefix, names: newNames(prefix), conns: map[connKey]*link{}, topics: map[string][16]byte{}, made: map[string][][16]byte{},
+	return &world{target: t, started: t.now(), prefix: prefix, names: newNames(prefix), conns: map[connKey]*link{}, topics: map[string][16]byte{}, made: map[string][][16]byte{},
 		byID: map[[16]byte]string{}, members: map[memberKey]*member{}, producers: map[string]*producer{}}
 }
 

@@ -1,0 +1,79 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+
+	"kshare"
+)
+
+func init() {
+	register(&command{
+		name:  "move-coordinator",
+		usage: "move-coordinator group GROUP NODE [loading=DURATION] | transaction ID NODE ... | share GROUP/PARTITION NODE ...",
+		summary: "Makes another node the coordinator of a group, a transactional id or a share partition. For the time of loading it answers COORDINATOR_LOAD_IN_PROGRESS. It may be the node that coordinates " +
+			"already.",
+		example: `
+topic orders
+join workers m1 orders
+move-coordinator group workers 1 loading=2s
+heartbeat workers m1
+advance 2s
+heartbeat workers m1
+----
+orders: 1 partition
+m1: epoch 3, assigned orders-0
+workers: coordinated by node 1
+m1: COORDINATOR_LOAD_IN_PROGRESS (14)
+m1: epoch 3
+`,
+		optionNames: []string{"loading"},
+		least:       3, most: 3, reach: inside,
+		check: func(c *call) error {
+			if _, ok := coordinatorKinds[c.words[0]]; !ok {
+				return mistakef("%q is no kind of coordinator: group, transaction or share", c.words[0])
+			}
+			_, err := number(c.words[2], 0, 1<<31-1)
+			return err
+		},
+		run: func(s *step, c *call) error {
+			node, err := number(c.words[2], 0, 1<<31-1)
+			if err != nil {
+				return err
+			}
+			loading, err := c.durationOption("loading", 0)
+			if err != nil {
+				return err
+			}
+			key := s.wire(c.words[1])
+			if c.words[0] == "share" {
+				if key, err = s.shareKey(c.words[1]); err != nil {
+					return err
+				}
+			}
+			if err := s.target.cluster().MoveCoordinator(coordinatorKinds[c.words[0]], key, int32(node), loading); err != nil {
+				return mistake{err.Error()}
+			}
+			s.printf("%s: coordinated by node %d", c.words[1], node)
+			return nil
+		},
+	})
+}
+
+var coordinatorKinds = map[string]kshare.CoordinatorKind{
+	"group": kshare.GroupCoordinator, "transaction": kshare.TransactionCoordinator, "share": kshare.ShareCoordinator,
+}
+
+// shareKey is the key of the share coordinator for GROUP/PARTITION.
+func (s *step) shareKey(text string) (string, error) {
+	group, partition, ok := strings.Cut(text, "/")
+	if !ok {
+		return "", mistakef("%q: write GROUP/PARTITION, like workers/orders-0", text)
+	}
+	at, err := parsePartition(partition)
+	if err != nil {
+		return "", err
+	}
+	id, err := s.topicID(at.topic)
+	return fmt.Sprintf("%s:%s:%d", s.wire(group), uuidText(id), at.partition), err
+}

@@ -1,0 +1,96 @@
+package scenario
+
+import (
+	"kshare"
+	"kshare/protocol/errorcode"
+)
+
+func init() {
+	register(&command{
+		name:  "share-writes",
+		usage: "share-writes NAME GROUP [partition=PARTITION] [count=N] hold=yes|delay=DURATION|error=CODE",
+		summary: "Has writes of a share group's state wait until they are released or for a time, or fail with the share coordinator's error, so many of them or all until unfault. What they " +
+			"change is neither free nor done until they are answered.",
+		example: `
+topic orders
+config group workers share.auto.offset.reset=earliest
+produce orders-0 a
+join workers m1 orders
+join workers m2 orders
+fetch workers m1
+share-writes slow workers hold=yes
+ack workers m1 orders-0 0=release &a
+state workers orders-0
+fetch workers m2 wait=0s
+release slow
+wait a
+----
+orders: 1 partition
+workers: ok
+orders-0: offset 0
+m1: epoch 3, assigned orders-0
+m2: epoch 4, assigned orders-0
+orders-0: acquired 0 count 1, lock 30s
+  0 a
+slow: set
+orders-0: start 0, end 1, 1 in flight
+  0  AVAILABLE  count 1  (its write is unanswered)
+persisted: start -1, state epoch 2
+orders-0: nothing
+slow: 1 goes on
+orders-0: ok
+`,
+		optionNames: []string{"partition", "count", "hold", "delay", "error"},
+		least:       2, most: 2, reach: inside,
+		check: func(c *call) error { _, err := shareWrites(c); return err },
+		run: func(s *step, c *call) error {
+			name := c.words[0]
+			w, err := shareWrites(c)
+			if err != nil {
+				return err
+			}
+			w.Group, w.Topic = s.wire(w.Group), s.wire(w.Topic)
+			if s.writeFaults[name] != nil {
+				return mistakef("there is a fault %s already; unfault removes it", name)
+			}
+			f, err := s.target.cluster().FaultShareWrites(w)
+			if err != nil {
+				return mistake{err.Error()}
+			}
+			if s.writeFaults == nil {
+				s.writeFaults = map[string]*kshare.ShareWriteFault{}
+			}
+			s.writeFaults[name] = f
+			s.printf("%s: set", name)
+			return nil
+		},
+	})
+}
+
+func shareWrites(c *call) (w kshare.ShareWrites, err error) {
+	w.Group = c.words[1]
+	if p, ok := c.options["partition"]; ok {
+		at, err := parsePartition(p)
+		if err != nil {
+			return w, err
+		}
+		w.Topic, w.Partition = at.topic, at.partition
+	}
+	count, err := c.numberOption("count", 0, 0, 1<<31-1)
+	if err != nil {
+		return w, err
+	}
+	w.Count = int(count)
+	if w.Hold, err = c.flag("hold"); err != nil {
+		return w, err
+	}
+	if w.Delay, err = c.durationOption("delay", 0); err != nil {
+		return w, err
+	}
+	if e, ok := c.options["error"]; ok {
+		if w.ErrorCode, ok = errorcode.Code(e); !ok {
+			return w, mistakef("error=%s: Kafka has no such error code", e)
+		}
+	}
+	return w, nil
+}
