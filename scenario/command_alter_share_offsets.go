@@ -51,7 +51,7 @@ orders-0: start 1, leader epoch 0, lag 2
 			if err != nil {
 				return err
 			}
-			p, err := request[*kmsg.AlterShareGroupOffsetsResponse](s, admin, node, q)
+			p, err := request[*kmsg.AlterShareGroupOffsetsResponse](s, s.as(admin), node, q)
 			if err != nil {
 				return err
 			}

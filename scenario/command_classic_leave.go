@@ -63,7 +63,7 @@ func classicLeave(s *step, c *call) error {
 		q.Members = append(q.Members, x)
 	}
 	labels := c.words[1:]
-	client := admin
+	client := s.as(admin)
 	var leaving []*member
 	for _, name := range labels {
 		m := s.member(group, name)

@@ -74,7 +74,7 @@ type committer struct {
 
 // committerOf is who the options of a command name.
 func (s *step) committerOf(c *call, group string) (by committer, err error) {
-	by = committer{client: admin, epoch: -1}
+	by = committer{client: s.as(admin), epoch: -1}
 	if name, ok := c.options["member"]; ok {
 		m := s.members[memberKey{group, name}]
 		if m == nil {

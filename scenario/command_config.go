@@ -64,7 +64,7 @@ func alterConfig(s *step, c *call) error {
 	}
 	q := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	q.Resources = append(q.Resources, r)
-	p, err := request[*kmsg.IncrementalAlterConfigsResponse](s, admin, 0, q)
+	p, err := request[*kmsg.IncrementalAlterConfigsResponse](s, s.as(admin), 0, q)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *step) describeConfig(kind kmsg.ConfigResourceType, name string, keys []
 	r.ResourceType, r.ResourceName, r.ConfigNames = kind, name, keys
 	q := kmsg.NewPtrDescribeConfigsRequest()
 	q.Resources = append(q.Resources, r)
-	p, err := request[*kmsg.DescribeConfigsResponse](s, admin, 0, q)
+	p, err := request[*kmsg.DescribeConfigsResponse](s, s.as(admin), 0, q)
 	if err != nil {
 		return nil, err
 	}

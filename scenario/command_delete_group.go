@@ -30,7 +30,7 @@ workers: GROUP_ID_NOT_FOUND (69)
 			}
 			q := kmsg.NewPtrDeleteGroupsRequest()
 			q.Groups = []string{s.wire(c.words[0])}
-			p, err := request[*kmsg.DeleteGroupsResponse](s, admin, node, q)
+			p, err := request[*kmsg.DeleteGroupsResponse](s, s.as(admin), node, q)
 			if err != nil {
 				return err
 			}

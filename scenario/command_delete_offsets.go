@@ -69,7 +69,7 @@ func deleteOffsets(s *step, c *call) error {
 	if err != nil {
 		return err
 	}
-	p, err := request[*kmsg.OffsetDeleteResponse](s, admin, node, q)
+	p, err := request[*kmsg.OffsetDeleteResponse](s, s.as(admin), node, q)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ orders-0: OFFSET_OUT_OF_RANGE (1)
 			q := kmsg.NewPtrDeleteRecordsRequest()
 			q.TimeoutMillis = 30_000
 			q.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: s.wire(at.topic), Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: at.partition, Offset: offset}}}}
-			p, err := request[*kmsg.DeleteRecordsResponse](s, admin, node, q)
+			p, err := request[*kmsg.DeleteRecordsResponse](s, s.as(admin), node, q)
 			if err != nil {
 				return err
 			}

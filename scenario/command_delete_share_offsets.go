@@ -36,7 +36,7 @@ nothing: UNKNOWN_TOPIC_OR_PARTITION (3): This server does not host this topic-pa
 			if err != nil {
 				return err
 			}
-			p, err := request[*kmsg.DeleteShareGroupOffsetsResponse](s, admin, node, q)
+			p, err := request[*kmsg.DeleteShareGroupOffsetsResponse](s, s.as(admin), node, q)
 			if err != nil {
 				return err
 			}

@@ -27,7 +27,7 @@ orders: UNKNOWN_TOPIC_OR_PARTITION (3): This server does not host this topic-par
 			t.Topic = kmsg.StringPtr(s.wire(name))
 			q := kmsg.NewPtrDeleteTopicsRequest()
 			q.Topics = append(q.Topics, t)
-			p, err := request[*kmsg.DeleteTopicsResponse](s, admin, 0, q)
+			p, err := request[*kmsg.DeleteTopicsResponse](s, s.as(admin), 0, q)
 			if err != nil {
 				return err
 			}

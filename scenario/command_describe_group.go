@@ -66,7 +66,7 @@ func (s *step) showMembers(all []groupMember) {
 func describeShareGroup(s *step, group string, node int32) error {
 	q := kmsg.NewPtrShareGroupDescribeRequest()
 	q.GroupIDs = []string{s.wire(group)}
-	p, err := request[*kmsg.ShareGroupDescribeResponse](s, admin, node, q)
+	p, err := request[*kmsg.ShareGroupDescribeResponse](s, s.as(admin), node, q)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func describeShareGroup(s *step, group string, node int32) error {
 func describeConsumerGroup(s *step, group string, node int32) error {
 	q := kmsg.NewPtrConsumerGroupDescribeRequest()
 	q.Groups = []string{s.wire(group)}
-	p, err := request[*kmsg.ConsumerGroupDescribeResponse](s, admin, node, q)
+	p, err := request[*kmsg.ConsumerGroupDescribeResponse](s, s.as(admin), node, q)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *step) assignmentOf(a kmsg.Assignment) (all []topicPartition) {
 func describeClassicGroup(s *step, group string, node int32) error {
 	q := kmsg.NewPtrDescribeGroupsRequest()
 	q.Groups = []string{s.wire(group)}
-	p, err := request[*kmsg.DescribeGroupsResponse](s, admin, node, q)
+	p, err := request[*kmsg.DescribeGroupsResponse](s, s.as(admin), node, q)
 	if err != nil {
 		return err
 	}

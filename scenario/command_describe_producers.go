@@ -53,7 +53,7 @@ func describeProducers(s *step, c *call) error {
 	}
 	q := kmsg.NewPtrDescribeProducersRequest()
 	q.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: s.wire(at.topic), Partitions: []int32{at.partition}}}
-	p, err := request[*kmsg.DescribeProducersResponse](s, admin, node, q)
+	p, err := request[*kmsg.DescribeProducersResponse](s, s.as(admin), node, q)
 	if err != nil {
 		return err
 	}

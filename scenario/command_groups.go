@@ -33,7 +33,7 @@ workers: share, Stable
 				if t := c.options["states"]; t != "" {
 					q.StatesFilter = strings.Split(t, ",")
 				}
-				p, err := request[*kmsg.ListGroupsResponse](s, admin, node, q)
+				p, err := request[*kmsg.ListGroupsResponse](s, s.as(admin), node, q)
 				if err != nil {
 					return err
 				}

@@ -32,7 +32,7 @@ orders: INVALID_PARTITIONS (37): The topic orders currently has 3 partition(s); 
 			t.Topic, t.Count = s.wire(name), int32(n)
 			q := kmsg.NewPtrCreatePartitionsRequest()
 			q.Topics = append(q.Topics, t)
-			p, err := request[*kmsg.CreatePartitionsResponse](s, admin, 0, q)
+			p, err := request[*kmsg.CreatePartitionsResponse](s, s.as(admin), 0, q)
 			if err != nil {
 				return err
 			}

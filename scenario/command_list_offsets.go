@@ -88,7 +88,7 @@ func listOffsets(s *step, c *call) error {
 		p := kmsg.NewListOffsetsRequestTopicPartition()
 		p.Partition, p.Timestamp, p.CurrentLeaderEpoch = at.partition, k.timestamp, -1
 		q.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: s.wire(at.topic), Partitions: []kmsg.ListOffsetsRequestTopicPartition{p}}}
-		answer, err := ask[*kmsg.ListOffsetsResponse](s, admin, node, q)
+		answer, err := ask[*kmsg.ListOffsetsResponse](s, s.as(admin), node, q)
 		if err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func readShareState(s *step, c *call) error {
 	}
 	t.Partitions = append(t.Partitions, p)
 	q.Topics = append(q.Topics, t)
-	answer, err := request[*kmsg.ReadShareGroupStateResponse](s, admin, node, q)
+	answer, err := request[*kmsg.ReadShareGroupStateResponse](s, s.as(admin), node, q)
 	if err != nil {
 		return err
 	}

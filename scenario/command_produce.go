@@ -151,7 +151,7 @@ func produce(s *step, c *call) error {
 	if err != nil {
 		return err
 	}
-	client := admin
+	client := s.as("producer")
 	var by *producer
 	if name, ok := c.options["producer"]; ok {
 		if by = s.producers[name]; by == nil {

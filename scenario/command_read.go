@@ -57,7 +57,7 @@ func read(s *step, c *call) error {
 	if err != nil {
 		return err
 	}
-	p, err := ask[*kmsg.FetchResponse](s, admin, node, q)
+	p, err := ask[*kmsg.FetchResponse](s, s.as("consumer"), node, q)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ orders: 1 partition
 orders-0: offset 0
 m1: epoch 3, assigned orders-0
 orders-0: nothing
+at 0s Produce v13 from producer to node 1: answered
 at 0s ShareGroupHeartbeat v1 from workers/m1 to node 1: answered
 at 0s ShareFetch v2 from workers/m1 to node 1: answered
 at 0s ShareGroupHeartbeat v1 from workers/m1 to node 1: answered
@@ -56,7 +57,7 @@ func showRequests(s *step, c *call) error {
 	shown := 0
 	for i := range all {
 		r := &all[i]
-		if r.ClientID == admin && q.ClientID == "" {
+		if strings.HasPrefix(r.ClientID, admin) && q.ClientID == "" {
 			continue
 		}
 		shown++

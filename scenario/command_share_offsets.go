@@ -63,7 +63,7 @@ func describeShareOffsets(s *step, c *call) error {
 	}
 	q := kmsg.NewPtrDescribeShareGroupOffsetsRequest()
 	q.Groups = append(q.Groups, g)
-	p, err := request[*kmsg.DescribeShareGroupOffsetsResponse](s, admin, node, q)
+	p, err := request[*kmsg.DescribeShareGroupOffsetsResponse](s, s.as(admin), node, q)
 	if err != nil {
 		return err
 	}

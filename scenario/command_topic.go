@@ -48,7 +48,7 @@ func createTopic(s *step, c *call) error {
 	}
 	q := kmsg.NewPtrCreateTopicsRequest()
 	q.Topics = append(q.Topics, t)
-	p, err := request[*kmsg.CreateTopicsResponse](s, admin, 0, q)
+	p, err := request[*kmsg.CreateTopicsResponse](s, s.as(admin), 0, q)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (s *step) transaction(id string) (*kmsg.DescribeTransactionsResponseTransac
 	}
 	q := kmsg.NewPtrDescribeTransactionsRequest()
 	q.TransactionalIDs = []string{id}
-	p, err := request[*kmsg.DescribeTransactionsResponse](s, admin, node, q)
+	p, err := request[*kmsg.DescribeTransactionsResponse](s, s.as(admin), node, q)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func txnList(s *step, c *call) error {
 	}
 	var lines, unknown []string
 	for _, node := range s.allNodes() {
-		p, err := ask[*kmsg.ListTransactionsResponse](s, admin, node, q)
+		p, err := ask[*kmsg.ListTransactionsResponse](s, s.as(admin), node, q)
 		if err != nil {
 			return err
 		}

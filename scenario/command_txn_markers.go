@@ -75,7 +75,7 @@ func txnMarkers(s *step, c *call) error {
 			m.Topics = append(m.Topics, kmsg.WriteTxnMarkersRequestMarkerTopic{Topic: s.wire(t.topic), Partitions: t.partitions})
 		}
 		q.Markers = []kmsg.WriteTxnMarkersRequestMarker{m}
-		p, err := ask[*kmsg.WriteTxnMarkersResponse](s, admin, node, q)
+		p, err := ask[*kmsg.WriteTxnMarkersResponse](s, s.as(admin), node, q)
 		if err != nil {
 			return err
 		}

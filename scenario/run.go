@@ -189,7 +189,7 @@ type strand struct {
 
 // begin starts a command and runs it up to where it waits.
 func (w *world) begin(c *call) *strand {
-	st := &strand{name: c.background, step: &step{world: w, began: w.target.now()}, timed: c.waits || c.background != ""}
+	st := &strand{name: c.background, step: &step{world: w, began: w.target.now(), behind: c.background}, timed: c.waits || c.background != ""}
 	st.next, st.stop = iter.Pull(func(yield func(struct{}) bool) {
 		st.step.yield = yield
 		st.err = c.run(st.step, c)

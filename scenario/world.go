@@ -79,15 +79,24 @@ const (
 // admin is the client that does what is no member's business.
 const admin = "admin"
 
+// as is the client id of what the step does itself: one in the background has connections of its own, so that others need not wait for it.
+func (s *step) as(client string) string {
+	if s.behind != "" {
+		return client + "&" + s.behind
+	}
+	return client
+}
+
 // answerLimit is how long an answer is waited for.
 const answerLimit = time.Minute
 
 // step is one command on its way. It runs as a coroutine: where it has to wait it yields.
 type step struct {
 	*world
-	out   strings.Builder
-	yield func(struct{}) bool
-	began time.Time
+	out    strings.Builder
+	yield  func(struct{}) bool
+	behind string // the name under which it runs in the background, "" otherwise
+	began  time.Time
 }
 
 func (s *step) printf(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
@@ -255,7 +264,7 @@ const apiVersionsKey = 18
 func (s *step) latest(q kmsg.Request) error {
 	if s.offered == nil {
 		v := kmsg.NewPtrApiVersionsRequest()
-		p, err := ask[*kmsg.ApiVersionsResponse](s, admin, 0, v)
+		p, err := ask[*kmsg.ApiVersionsResponse](s, s.as(admin), 0, v)
 		if err != nil {
 			return err
 		}
@@ -313,7 +322,7 @@ func (s *step) setUp(with settings) error {
 func (s *step) learnNodes() error {
 	q := kmsg.NewPtrMetadataRequest()
 	q.Topics = []kmsg.MetadataRequestTopic{}
-	p, err := request[*kmsg.MetadataResponse](s, admin, 0, q)
+	p, err := request[*kmsg.MetadataResponse](s, s.as(admin), 0, q)
 	if err != nil {
 		return err
 	}
@@ -360,7 +369,7 @@ func (s *step) makeCoordinator(kind int8) error {
 func (s *step) findCoordinator(kind int8, key string) (code int16, node int32, err error) {
 	q := kmsg.NewPtrFindCoordinatorRequest()
 	q.CoordinatorType, q.CoordinatorKeys = kind, []string{key}
-	p, err := request[*kmsg.FindCoordinatorResponse](s, admin, 0, q)
+	p, err := request[*kmsg.FindCoordinatorResponse](s, s.as(admin), 0, q)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -404,7 +413,7 @@ func (s *step) metadata(topic string) (*kmsg.MetadataResponseTopic, error) {
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = kmsg.StringPtr(s.wire(topic))
 	q.Topics, q.AllowAutoTopicCreation = []kmsg.MetadataRequestTopic{t}, false
-	p, err := request[*kmsg.MetadataResponse](s, admin, 0, q)
+	p, err := request[*kmsg.MetadataResponse](s, s.as(admin), 0, q)
 	if err != nil {
 		return nil, err
 	}
