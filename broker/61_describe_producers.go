@@ -14,7 +14,8 @@ import (
 //
 // Behaviour:
 //   - The producers that a partition remembers, in the order of their ids; Kafka's order is that of a hash map.
-//   - An illegal name is INVALID_TOPIC_EXCEPTION, an unknown topic or partition UNKNOWN_TOPIC_OR_PARTITION.
+//   - An illegal name is INVALID_TOPIC_EXCEPTION, an unknown topic UNKNOWN_TOPIC_OR_PARTITION, both with a message; an unknown partition the
+//     latter without.
 
 const describeProducersKey = 61
 
@@ -25,14 +26,20 @@ func (c *Cluster) describeProducers(r *request, q *kmsg.DescribeProducersRequest
 	for _, t := range q.Topics {
 		entry := kmsg.NewDescribeProducersResponseTopic()
 		entry.Topic = t.Topic
+		var no *refusal
+		if reason := invalidTopicName(t.Topic); reason != "" {
+			no = refused(errorcode.InvalidTopicException, "Topic name is invalid: %s", reason)
+		} else if c.topics[t.Topic] == nil {
+			no = refused(errorcode.UnknownTopicOrPartition, "This server does not host this topic-partition.")
+		}
 		for _, index := range t.Partitions {
 			e := kmsg.NewDescribeProducersResponseTopicPartition()
 			e.Partition = index
-			p, code := c.led(r.node, t.Topic, index, -1)
-			if invalidTopicName(t.Topic) != "" {
-				code = errorcode.InvalidTopicException
-			}
-			if e.ErrorCode = code; code == errorcode.None {
+			if no != nil {
+				e.ErrorCode, e.ErrorMessage = no.code, &no.message
+			} else if p, code := c.led(r.node, t.Topic, index, -1); code != errorcode.None {
+				e.ErrorCode = code
+			} else {
 				e.ActiveProducers = p.activeProducers()
 			}
 			entry.Partitions = append(entry.Partitions, e)

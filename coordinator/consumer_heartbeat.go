@@ -247,8 +247,8 @@ func (cg *consumerGroup) heartbeating(req *kmsg.ConsumerGroupHeartbeatRequest) (
 			return cg.memberOrNew(req.MemberID), nil, nil
 		case old.classic == nil && old.epoch != epochLeaveStatic:
 			return nil, nil, &failure{errorcode.UnreleasedInstanceID, fmt.Sprintf(
-				"Static member %s with instance id %s cannot join the group because the instance id is owned by a member.",
-				req.MemberID, *req.InstanceID)}
+				"Static member %s with instance id %s cannot join the group because the instance id is owned by %s member.",
+				req.MemberID, *req.InstanceID, old.id)}
 		}
 		taken := old.clone()
 		taken.id, taken.epoch, taken.previousEpoch = req.MemberID, 0, 0

@@ -90,8 +90,9 @@ func (cg *consumerGroup) resolveDue(now time.Time, before regexState, isNew bool
 	return isNew || len(counts) != before.resolved || cg.newTopics || since >= cg.g.config.ConsumerRegexRefreshInterval
 }
 
-// resolve finds the topics of all regular expressions among those that the caller may describe. If any of them
-// has other topics now, the group gets a new epoch.
+// resolve finds the topics of all regular expressions among those that the caller may describe. The group gets a new
+// epoch if any of them has other topics now, or if the group's topics have changed unseen: an expression that nobody
+// has any more was forgotten without one. Source: handleRegularExpressionsResult in GroupMetadataManager.
 func (cg *consumerGroup) resolve(now time.Time, c Caller, e *Effects) {
 	cg.newTopics = false
 	changed := false
@@ -115,7 +116,7 @@ func (cg *consumerGroup) resolve(now time.Time, c Caller, e *Effects) {
 		cg.regexes[pattern] = r
 		cg.recordRegex(pattern, r, e)
 	}
-	if changed {
+	if changed || topicHash(cg.g.topics, cg.names()) != cg.hash {
 		cg.bump(e)
 	}
 }
