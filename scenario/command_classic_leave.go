@@ -84,7 +84,7 @@ func classicLeave(s *step, c *call) error {
 		return err
 	}
 	if p.ErrorCode != errorcode.None {
-		s.printf("%s: %s", group, failure(p.ErrorCode, nil))
+		s.printf("%s: %s", groupLabel(group), failure(p.ErrorCode, nil))
 		return nil
 	}
 	if q.Version < 3 { // one member, answered at the top

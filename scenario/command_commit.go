@@ -158,7 +158,7 @@ func commit(s *step, c *call) error {
 			outcomes = append(outcomes, outcome{topicPartition{s.answeredTopic(t.Topic, t.TopicID), x.Partition}, result(x.ErrorCode)})
 		}
 	}
-	s.showOutcomes(outcomes, group+": "+result(errorcode.None))
+	s.showOutcomes(outcomes, groupLabel(group)+": "+result(errorcode.None))
 	return nil
 }
 

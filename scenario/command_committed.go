@@ -81,7 +81,7 @@ func committed(s *step, c *call) error {
 	}
 	for _, g := range p.Groups {
 		if g.ErrorCode != errorcode.None {
-			s.printf("%s: %s", group, failure(g.ErrorCode, nil))
+			s.printf("%s: %s", groupLabel(group), failure(g.ErrorCode, nil))
 			continue
 		}
 		var outcomes []outcome
@@ -90,7 +90,7 @@ func committed(s *step, c *call) error {
 				outcomes = append(outcomes, outcome{topicPartition{s.answeredTopic(t.Topic, t.TopicID), x.Partition}, showCommitted(&x)})
 			}
 		}
-		s.showOutcomes(outcomes, group+": no offsets")
+		s.showOutcomes(outcomes, groupLabel(group)+": no offsets")
 	}
 	return nil
 }

@@ -39,7 +39,10 @@ m1: FENCED_MEMBER_EPOCH (110): The consumer group member has a greater member ep
 			return err
 		},
 		run: func(s *step, c *call) error {
-			m := s.shareMember(c.words[0], c.words[1])
+			m := s.member(c.words[0], c.words[1])
+			if _, ok := c.options["id"]; !ok {
+				m = s.shareMember(m.group, m.name)
+			}
 			q, err := s.consumerRequest(c, m)
 			if err != nil {
 				return err
@@ -105,12 +108,14 @@ func (s *step) consumerRequest(c *call, m *member) (*kmsg.ConsumerGroupHeartbeat
 	return q, err
 }
 
-// pattern is a regular expression on the names of topics as brokers know them.
+// pattern is a regular expression on the names of topics and the like as brokers know them. One that cannot be compiled stays as it is.
 func (w *world) pattern(p string) string {
 	if _, err := regexp.Compile(p); err != nil || w.prefix == "" || p == "" {
 		return p
 	}
-	return regexp.QuoteMeta(w.prefix) + "(?:" + p + ")"
+	wire := regexp.QuoteMeta(w.prefix) + "(?:" + p + ")"
+	w.names.add(wire, p)
+	return wire
 }
 
 // subscription is topics as brokers know them, never nil.

@@ -74,7 +74,7 @@ func deleteOffsets(s *step, c *call) error {
 		return err
 	}
 	if p.ErrorCode != errorcode.None {
-		s.printf("%s: %s", group, failure(p.ErrorCode, nil))
+		s.printf("%s: %s", groupLabel(group), failure(p.ErrorCode, nil))
 		return nil
 	}
 	var outcomes []outcome
@@ -87,6 +87,6 @@ func deleteOffsets(s *step, c *call) error {
 			outcomes = append(outcomes, outcome{topicPartition{s.script(t.Topic), x.Partition}, text})
 		}
 	}
-	s.showOutcomes(outcomes, group+": an answer about nothing")
+	s.showOutcomes(outcomes, groupLabel(group)+": an answer about nothing")
 	return nil
 }

@@ -82,6 +82,6 @@ func txnCommitOffsets(s *step, c *call) error {
 			outcomes = append(outcomes, outcome{topicPartition{s.answeredTopic(t.Topic, t.TopicID), x.Partition}, result(x.ErrorCode)})
 		}
 	}
-	s.showOutcomes(outcomes, group+": an answer about nothing")
+	s.showOutcomes(outcomes, groupLabel(group)+": an answer about nothing")
 	return nil
 }

@@ -27,6 +27,14 @@ func (s *step) showOutcomes(all []outcome, none string) {
 	}
 }
 
+// groupLabel is the name of a group before what is said of it.
+func groupLabel(group string) string {
+	if group == "" {
+		return `""`
+	}
+	return group
+}
+
 // topicPartitions are partitions of one topic, as requests name them.
 type topicPartitions struct {
 	topic      string

@@ -51,6 +51,8 @@ type link struct {
 	client      string
 	node        int32
 	correlation int32
+	// asked and answered count the requests: they are answered in their order.
+	asked, answered int
 }
 
 func newWorld(t Target, prefix string) *world {
@@ -165,13 +167,21 @@ func (w *world) drop(client string, node int32) bool {
 // exchange sends a request as it stands and returns the frame that it is answered with.
 func (s *step) exchange(l *link, frame []byte) ([]byte, error) {
 	l.send(frame)
+	l.asked++
+	turn := l.asked
 	until := s.target.now().Add(answerLimit)
 	for {
-		answer, err := l.receive()
+		var answer []byte
+		var err error
+		if l.answered == turn-1 {
+			answer, err = l.receive()
+		}
 		if answer != nil {
+			l.answered++
 			return answer, nil
 		}
 		if err != nil {
+			l.answered++ // who waits for the next answer finds the end too
 			if s.conns[connKey{l.client, l.node}] == l {
 				s.drop(l.client, l.node)
 			}
@@ -181,6 +191,7 @@ func (s *step) exchange(l *link, frame []byte) ([]byte, error) {
 			return nil, err
 		}
 		if !s.target.now().Before(until) {
+			l.answered++
 			s.drop(l.client, l.node)
 			return nil, noAnswer{"no answer within " + show(answerLimit)}
 		}
@@ -198,22 +209,20 @@ func ask[R kmsg.Response](s *step, client string, node int32, q kmsg.Request) (r
 		return r, err
 	}
 	l.correlation++
+	asked := l.correlation
 	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID(client))
-	frame := f.AppendRequest(nil, q, l.correlation)[4:]
-	for {
-		answer, err := s.exchange(l, frame)
-		if err != nil {
-			return r, err
-		}
-		p, correlation, err := decodeAnswer(q, answer)
-		if err != nil {
-			return r, noAnswer{fmt.Sprintf("an answer that cannot be read: %v", err)}
-		}
-		if correlation != l.correlation {
-			return r, noAnswer{fmt.Sprintf("an answer to request %d, not %d", correlation, l.correlation)}
-		}
-		return p.(R), nil
+	answer, err := s.exchange(l, f.AppendRequest(nil, q, asked)[4:])
+	if err != nil {
+		return r, err
 	}
+	p, correlation, err := decodeAnswer(q, answer)
+	if err != nil {
+		return r, noAnswer{fmt.Sprintf("an answer that cannot be read: %v", err)}
+	}
+	if correlation != asked {
+		return r, noAnswer{fmt.Sprintf("an answer to request %d, not %d", correlation, asked)}
+	}
+	return p.(R), nil
 }
 
 // tell sends a request that has no answer.
