@@ -115,11 +115,15 @@ func (c *connection) allowIdle() {
 		return
 	}
 	now := time.Now()
-	if now.Sub(c.idleFrom) < idle/10 {
+	if now.Sub(c.idleFrom) < idle/10 && !c.silenced.Load() {
 		return
 	}
 	c.idleFrom = now
-	if err := c.net.SetDeadline(now.Add(idle + idle/10)); err != nil {
+	deadline := now.Add(idle + idle/10)
+	if c.silenced.Load() {
+		deadline = time.Time{} // a broker that hangs does not notice
+	}
+	if err := c.net.SetDeadline(deadline); err != nil {
 		c.close() // only a closed connection takes no deadline
 	}
 }
