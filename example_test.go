@@ -12,6 +12,8 @@ import (
 
 	"kshare"
 	"kshare/clock"
+	"kshare/fault"
+	"kshare/protocol/errorcode"
 )
 
 // A real client produces to a cluster in the process and consumes from it.
@@ -209,4 +211,66 @@ func ExampleWithConfig() {
 	// Output:
 	// kshare: option: Invalid value 0 for configuration num.partitions: Value must be at least 1
 	// <nil>
+}
+
+// A Produce is applied and its connection closed, the outcome that a client cannot know: a right one tries again, and the record is there once.
+func ExampleCluster_AddFault() {
+	cluster, err := kshare.Start(kshare.WithTopic("orders", 1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cluster.Close()
+	if _, err := cluster.AddFault(kshare.Fault{API: "Produce", Topic: "orders", Times: 1, Close: true, Stage: fault.After}); err != nil {
+		log.Fatal(err)
+	}
+
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	result := client.ProduceSync(context.Background(), &kgo.Record{Topic: "orders", Value: []byte("two teapots")})
+	fmt.Println(result.FirstErr(), result[0].Record.Offset)
+	for _, f := range cluster.Faults() {
+		fmt.Printf("%s: %d requests, acted on %d\n", f.Rule, f.Matches, f.Acts)
+	}
+	// Output:
+	// <nil> 0
+	// api=Produce topic=orders times=1 close stage=after: 2 requests, acted on 1
+}
+
+// The request log shows what a client has sent and how it was answered.
+func ExampleCluster_Requests() {
+	cluster, err := kshare.Start(kshare.WithTopic("orders", 1), kshare.WithRequestLog(1000))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cluster.Close()
+	if _, err := cluster.AddFault(kshare.Fault{API: "Produce", Partition: new(int32(0)), Topic: "orders", Times: 1, Error: "NOT_ENOUGH_REPLICAS"}); err != nil {
+		log.Fatal(err)
+	}
+
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.ClientID("shop"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.ProduceSync(context.Background(), &kgo.Record{Topic: "orders", Value: []byte("two teapots")}).FirstErr(); err != nil {
+		log.Fatal(err)
+	}
+	requests, err := cluster.Requests(kshare.RequestQuery{API: "Produce", ClientID: "shop"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range requests {
+		answer, err := r.Answer()
+		if err != nil {
+			log.Fatal(err)
+		}
+		partition := answer.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+		fmt.Println(r.API, r.Outcome, r.Faults, errorcode.Name(partition.ErrorCode))
+	}
+	// Output:
+	// Produce answered [fault 1] NOT_ENOUGH_REPLICAS
+	// Produce answered [] NONE
 }
