@@ -42,7 +42,6 @@ func TestMistakesOfGroupsAndProducers(t *testing.T) {
 		"txn-commit-offsets p1 readers orders-0":                        "write PARTITION=OFFSET",
 		"describe-producers orders":                                     "is no partition",
 		"init-producer p1 version=99":                                   "is no whole number",
-		"classic-heartbeat readers m1 &beat":                            "cannot run in the background",
 		"classic-join readers m1 orders &a\nclassic-join r m orders &a": "a runs already",
 	} {
 		t.Run(text, func(t *testing.T) {
