@@ -15,19 +15,19 @@ type FaultStatus = fault.Status
 
 // AddFault adds a rule of what goes wrong and returns its id, which counts up from 1. It acts on requests that arrive from now on. It fails for a rule that
 // could never act or contradicts itself.
-func (c *Cluster) AddFault(r Fault) (id int, err error) { return c.broker.AddFault(r) }
+func (c *Cluster) AddFault(r Fault) (id int, err error) { return c.broker().AddFault(r) }
 
 // RemoveFault removes a rule by its id and lets the requests go on that it holds. It fails where there is no such rule.
-func (c *Cluster) RemoveFault(id int) error { return c.broker.RemoveFault(id) }
+func (c *Cluster) RemoveFault(id int) error { return c.broker().RemoveFault(id) }
 
 // ReleaseFault lets the requests go on that rules of a name hold, in the order of their arrival, and returns how many. What they do is done when it
 // returns, on direct connections too. The rules stay, and hold later requests. It fails where no rule has the name.
 func (c *Cluster) ReleaseFault(name string) (released int, err error) {
-	return c.broker.ReleaseFault(name)
+	return c.broker().ReleaseFault(name)
 }
 
 // Faults tells the rules in the order in which they were added, and how many requests each has matched, acted on and holds.
-func (c *Cluster) Faults() []FaultStatus { return c.broker.Faults() }
+func (c *Cluster) Faults() []FaultStatus { return c.broker().Faults() }
 
 // RequestQuery picks requests of the log: those that have everything that is not zero.
 type RequestQuery = requestlog.Query
@@ -36,7 +36,7 @@ type RequestQuery = requestlog.Query
 type Request = requestlog.Entry
 
 // Requests returns the requests that a query picks among those that WithRequestLog remembers, the oldest first. It fails for an API that Kafka has not.
-func (c *Cluster) Requests(q RequestQuery) ([]Request, error) { return c.broker.Requests(q) }
+func (c *Cluster) Requests(q RequestQuery) ([]Request, error) { return c.broker().Requests(q) }
 
 // WithRequestLog remembers the last n requests and how they were answered, for Cluster.Requests. Of a body of more than 1 MiB only the size is
 // kept. Without it nothing is remembered, and nothing is spent on it.

@@ -19,6 +19,7 @@ import (
 // rooms lists the packages of the house from the roof to the ground. A package may import those of later rows only.
 var rooms = [][]string{
 	{"cmd/kshare", "interop", "differential"},
+	{"control"},
 	{"differential/probe"},
 	{"replay", "differential/realkafka", "scenario"},
 	{"."},
@@ -32,7 +33,7 @@ var rooms = [][]string{
 	{"config"},
 	{"protocol/describe"},
 	{"protocol"},
-	{"protocol/errorcode", "clock", "internal/memorynet"},
+	{"protocol/errorcode", "clock", "internal/memorynet", "internal/handover"},
 }
 
 // pure packages hold no goroutine, clock, socket, file or lock: the same input gives the same output.

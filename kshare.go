@@ -18,10 +18,14 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"kshare/broker"
 	"kshare/clock"
 	"kshare/config"
+	"kshare/coordinator"
+	"kshare/internal/handover"
 	"kshare/internal/memorynet"
 	"kshare/storage"
 	"kshare/storage/faulty"
@@ -46,9 +50,9 @@ type options struct {
 	listening  map[int32]string // host:port of each node that listens or has listened
 	advertise  []string
 	memory     *memorynet.Network
+	ports      *handover.Ports
 	properties []config.Property
-	openStore  func(*config.Static, *slog.Logger) (storage.Store, error)
-	disk       *faulty.Store // what openStore has opened
+	openStore  func(*config.Static, *slog.Logger) (storage.Store, error) // nil for a store in memory that ends with the broker
 }
 
 // WithBrokers makes a cluster of n nodes, at least 1, each with an address of its own. Partitions are led across them.
@@ -154,30 +158,57 @@ func WithLogger(l *slog.Logger) Option {
 
 // Cluster is a running fake Kafka.
 type Cluster struct {
+	options  options
+	memory   *memorynet.Network
+	changing sync.Mutex // held while the broker is replaced or closed
+	closed   bool       // guarded by changing
+	current  atomic.Pointer[running]
+}
+
+// running is a broker and its store.
+type running struct {
 	broker *broker.Cluster
-	memory *memorynet.Network
 	disk   *faulty.Store
 }
 
 // Start starts a cluster. It accepts connections when Start returns.
 func Start(opts ...Option) (*Cluster, error) {
 	o := options{
-		broker:    broker.Options{Nodes: 1, FirstNodeID: 1, Clock: clock.Machine{}, Log: slog.New(slog.DiscardHandler)},
-		openStore: func(*config.Static, *slog.Logger) (storage.Store, error) { return storage.NewMemory(), nil },
+		broker: broker.Options{Nodes: 1, FirstNodeID: 1, Clock: clock.Machine{}, Log: slog.New(slog.DiscardHandler)},
+		ports:  &handover.Ports{},
 	}
 	for _, opt := range opts {
 		if err := opt(&o); err != nil {
 			return nil, fmt.Errorf("kshare: %w", err)
 		}
 	}
+	c := &Cluster{memory: o.memory}
 	b, err := o.start()
 	if err != nil {
 		return nil, fmt.Errorf("kshare: %w", err)
 	}
-	return &Cluster{broker: b, memory: o.memory, disk: o.disk}, nil
+	c.options = o
+	c.options.keepIDs(b.broker)
+	c.current.Store(b)
+	return c, nil
 }
 
-func (o *options) start() (*broker.Cluster, error) {
+// keepIDs has what is started again have the ids that it had.
+func (o *options) keepIDs(b *broker.Cluster) {
+	o.broker.ClusterID = b.ID()
+	for _, t := range b.InspectTopics() {
+		for i := range o.broker.Topics {
+			if o.broker.Topics[i].Name == t.Name {
+				o.broker.Topics[i].ID = t.ID
+			}
+		}
+	}
+}
+
+// broker is the broker of the time.
+func (c *Cluster) broker() *broker.Cluster { return c.current.Load().broker }
+
+func (o *options) start() (*running, error) {
 	static, err := config.Parse(o.properties)
 	if err != nil {
 		return nil, err
@@ -186,22 +217,26 @@ func (o *options) start() (*broker.Cluster, error) {
 		return nil, fmt.Errorf("%d addresses to listen on and %d to advertise for %d nodes: one for each node at most", len(o.listen), len(o.advertise), o.broker.Nodes)
 	}
 	o.broker.Config = static
-	o.broker.Listen = o.listenNode
-	o.broker.Advertise = o.advertiseNode
-	store, err := o.openStore(static, o.broker.Log)
-	if err != nil {
-		return nil, err
+	o.broker.Listen = func(id int32) (net.Listener, error) {
+		return o.ports.Listen(id, func() (net.Listener, error) { return o.listenNode(id) })
 	}
-	o.disk = faulty.New(store)
-	o.broker.Store = o.disk
+	o.broker.Advertise = o.advertiseNode
+	store := storage.NewMemory()
+	if o.openStore != nil {
+		if store, err = o.openStore(static, o.broker.Log); err != nil {
+			return nil, err
+		}
+	}
+	disk := faulty.New(store)
+	o.broker.Store = disk
 	b, err := broker.New(o.broker)
 	if err != nil {
-		return nil, errors.Join(err, o.broker.Store.Close())
+		return nil, errors.Join(err, disk.Close())
 	}
-	return b, nil
+	return &running{b, disk}, nil
 }
 
-// listenNode makes the listener of a node, on the address that it had before if there is one.
+// listenNode opens the address of a node, the one that it had before if there is one.
 func (o *options) listenNode(id int32) (net.Listener, error) {
 	addr, again := o.listening[id]
 	if !again {
@@ -309,10 +344,10 @@ func splitAddr(addr string) (host string, port int, err error) {
 }
 
 // Addrs returns the host:port of every node, as clients are told, in the order of the nodes: what a client's bootstrap servers are.
-func (c *Cluster) Addrs() []string { return c.broker.Addrs() }
+func (c *Cluster) Addrs() []string { return c.broker().Addrs() }
 
 // ID returns the cluster id.
-func (c *Cluster) ID() string { return c.broker.ID() }
+func (c *Cluster) ID() string { return c.broker().ID() }
 
 // Dial connects to a node by one of Addrs. With WithInMemoryNetwork it is the only way in, to be given to a client as its dialer.
 func (c *Cluster) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -328,7 +363,40 @@ func (c *Cluster) Dial(ctx context.Context, network, addr string) (net.Conn, err
 type Direct = broker.Direct
 
 // OpenDirect opens a direct connection to a node.
-func (c *Cluster) OpenDirect(nodeID int32) (*Direct, error) { return c.broker.OpenDirect(nodeID) }
+func (c *Cluster) OpenDirect(nodeID int32) (*Direct, error) { return c.broker().OpenDirect(nodeID) }
+
+// ErrNotInMemory is the error of Reset for a cluster with WithDirectory or WithMemory.
+var ErrNotInMemory = errors.New("a cluster that is kept in a directory, or in a memory that outlives it, is not reset")
+
+// ErrClosed is the error of Reset for a cluster that was closed.
+var ErrClosed = errors.New("the cluster was closed")
+
+// Reset makes the cluster empty, as it was after Start: the topics asked for there exist again, without records, and everything else is gone, what was configured since
+// and faults with it. The cluster keeps its id, the ids of those topics, its addresses and its clock, so that clients can go on; the clock's timers for the cluster
+// are dropped. All connections are closed; those that come in meanwhile wait. It takes about a millisecond. Where it fails otherwise than with ErrNotInMemory and ErrClosed, the cluster is closed.
+func (c *Cluster) Reset() error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	switch {
+	case c.closed:
+		return ErrClosed
+	case c.options.openStore != nil:
+		return ErrNotInMemory
+	}
+	c.options.ports.Keep(true)
+	err := c.broker().Close()
+	c.options.ports.Keep(false)
+	var b *running
+	if err == nil {
+		b, err = c.options.start()
+	}
+	if err != nil {
+		c.closed = true
+		return errors.Join(fmt.Errorf("kshare: the cluster could not be started again: %w", err), c.options.ports.Close())
+	}
+	c.current.Store(b)
+	return nil
+}
 
 // SharePartitionState is a share partition as its leader knows it, and what is persisted of it.
 type SharePartitionState = broker.SharePartitionState
@@ -336,9 +404,26 @@ type SharePartitionState = broker.SharePartitionState
 // InspectSharePartition returns the state of a group's share partition: records in flight with their states, owners and locks. It fails for a
 // topic or partition that does not exist.
 func (c *Cluster) InspectSharePartition(group, topic string, partition int32) (*SharePartitionState, error) {
-	return c.broker.InspectSharePartition(group, topic, partition)
+	return c.broker().InspectSharePartition(group, topic, partition)
 }
+
+// TopicState is a topic and how far its partitions are.
+type TopicState = broker.TopicState
+
+// GroupState is a group and its members.
+type GroupState = coordinator.GroupState
+
+// InspectTopics returns all topics in the order of their names, internal ones included.
+func (c *Cluster) InspectTopics() []TopicState { return c.broker().InspectTopics() }
+
+// InspectGroups returns all groups in the order of their ids.
+func (c *Cluster) InspectGroups() []GroupState { return c.broker().InspectGroups() }
 
 // Close stops the cluster and returns once all its goroutines have ended. Connections are closed; with a directory,
 // everything that was answered is in it.
-func (c *Cluster) Close() error { return c.broker.Close() }
+func (c *Cluster) Close() error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.closed = true
+	return c.broker().Close()
+}

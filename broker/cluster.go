@@ -64,6 +64,7 @@ type Cluster struct {
 	nextProducerID, producerIDsReserved int64
 	groups                              *groups
 	share                               *share
+	timers                              map[*lockedTimer]struct{} // those that may still fire
 }
 
 // New starts a cluster: it loads what the store holds, makes the topics asked for and begins to accept connections.
@@ -82,6 +83,7 @@ func New(o Options) (*Cluster, error) {
 		maxFrame:    int(o.Config.Values().Int("socket.request.max.bytes")),
 		topics:      map[string]*topic{},
 		topicsByID:  map[[16]byte]*topic{},
+		timers:      map[*lockedTimer]struct{}{},
 	}
 	if o.RequestLog > 0 {
 		c.requestLog = requestlog.New(o.RequestLog)
@@ -107,7 +109,8 @@ func New(o Options) (*Cluster, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.stopNodes()
-		c.closed = true // timers that loading has set do nothing
+		c.closed = true
+		c.stopTimers()
 		return nil, err
 	}
 	for _, n := range c.nodes {
@@ -120,7 +123,7 @@ func New(o Options) (*Cluster, error) {
 func (c *Cluster) load(o *Options) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.loadIdentity(); err != nil {
+	if err := c.loadIdentity(o.ClusterID); err != nil {
 		return err
 	}
 	if err := c.loadFeatures(o.Features); err != nil {
@@ -182,35 +185,10 @@ func (c *Cluster) Close() error {
 	return c.store.Close()
 }
 
-// stopTimers stops the timers that outlive their requests, so that nothing holds on to a closed cluster.
+// stopTimers stops every timer, so that nothing holds on to a closed cluster and its clock owes nothing to it.
 func (c *Cluster) stopTimers() {
-	if c.groups.timer != nil {
-		c.groups.timer.Stop()
-	}
-	if c.share.pruning != nil {
-		c.share.pruning.Stop()
-	}
-	for w := range c.share.open {
-		if w.timer != nil {
-			w.timer.Stop()
-		}
-	}
-	for _, n := range c.nodes {
-		if n.fencing != nil {
-			n.fencing.Stop()
-		}
-	}
-	for _, t := range c.topics {
-		for _, p := range t.partitions {
-			if p.loading != nil {
-				p.loading.Stop()
-			}
-			for _, sp := range p.shareGroups {
-				if sp.timer != nil {
-					sp.timer.Stop()
-				}
-			}
-		}
+	for t := range c.timers {
+		t.Stop()
 	}
 }
 
@@ -237,11 +215,13 @@ func (c *Cluster) ID() string { return c.id }
 // after calls f under the lock once d has passed, unless the cluster has been closed or the timer stopped by then. The lock is held, and
 // for Stop too.
 func (c *Cluster) after(d time.Duration, f func()) clock.Timer {
-	t := &lockedTimer{}
+	t := &lockedTimer{cluster: c}
+	c.timers[t] = struct{}{}
 	t.Timer = c.clock.AfterFunc(d, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if !c.closed && !t.stopped {
+		if _, owed := c.timers[t]; owed && !c.closed {
+			delete(c.timers, t)
 			f()
 		}
 	})
@@ -252,11 +232,11 @@ func (c *Cluster) after(d time.Duration, f func()) clock.Timer {
 // nothing.
 type lockedTimer struct {
 	clock.Timer
-	stopped bool
+	cluster *Cluster
 }
 
 func (t *lockedTimer) Stop() bool {
-	t.stopped = true
+	delete(t.cluster.timers, t)
 	return t.Timer.Stop()
 }
 
@@ -294,9 +274,9 @@ type identity struct {
 
 const identityKey = "cluster"
 
-// loadIdentity reads the identity of a cluster, or makes one up.
-func (c *Cluster) loadIdentity() error {
-	var id identity
+// loadIdentity reads the identity of a cluster. A new one has the given id, or one that is made up.
+func (c *Cluster) loadIdentity(newID string) error {
+	id := identity{ClusterID: newID}
 	if err := c.loadJSON(identityKey, &id); err != nil {
 		return err
 	}

@@ -2,10 +2,53 @@ package broker
 
 import (
 	"fmt"
+	"slices"
 
+	"kshare/coordinator"
 	"kshare/sharecoordinator"
 	"kshare/sharepartition"
 )
+
+// TopicState is a topic and how far its partitions are, for people and tests to look at.
+type TopicState struct {
+	Name       string
+	ID         [16]byte
+	Internal   bool
+	Partitions []PartitionState // by their numbers
+}
+
+// PartitionState is a partition of a topic.
+type PartitionState struct {
+	Leader      int32 // -1 for none
+	LeaderEpoch int32
+	Replicas    []int32
+	StartOffset int64 // of the first record
+	EndOffset   int64 // of the next record
+}
+
+// InspectTopics returns all topics in the order of their names, internal ones included.
+func (c *Cluster) InspectTopics() []TopicState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]TopicState, 0, len(c.topics))
+	for _, t := range c.sortedTopics() {
+		s := TopicState{Name: t.name, ID: t.id, Internal: isInternal(t.name)}
+		for _, p := range t.partitions {
+			s.Partitions = append(s.Partitions, PartitionState{
+				Leader: p.leader, LeaderEpoch: p.leaderEpoch, Replicas: slices.Clone(p.replicas), StartOffset: p.log.StartOffset(), EndOffset: p.log.EndOffset(),
+			})
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// InspectGroups returns all groups in the order of their ids.
+func (c *Cluster) InspectGroups() []coordinator.GroupState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.groups.coordinator.Inspect()
+}
 
 // SharePartitionState is a share partition as its leader knows it, for people and tests to look at.
 type SharePartitionState struct {

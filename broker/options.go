@@ -30,6 +30,8 @@ type Options struct {
 	Listen func(nodeID int32) (net.Listener, error)
 	// Advertise returns the host and port that Metadata names for a node that listens on addr.
 	Advertise func(nodeID int32, addr net.Addr) (host string, port int32, err error)
+	// ClusterID is the id of a cluster that the store does not know yet, "" for a random one.
+	ClusterID string
 	Clock     clock.Clock
 	Timing    Timing
 	Store     storage.Store
@@ -50,6 +52,8 @@ type Options struct {
 type TopicSpec struct {
 	Name       string
 	Partitions int32 // -1 for the broker's num.partitions
+	// ID is the topic's id, zero for one as any topic gets.
+	ID [16]byte
 }
 
 // Dialer connects to a node of a cluster.

@@ -28,7 +28,7 @@ func (firedTimer) Stop() bool { return false }
 // answered twice.
 func TestStoppedTimerDoesNothing(t *testing.T) {
 	late := &lateClock{}
-	c := &Cluster{clock: late}
+	c := &Cluster{clock: late, timers: map[*lockedTimer]struct{}{}}
 	calls := 0
 	c.mu.Lock()
 	stopped := c.after(time.Second, func() { calls++ })

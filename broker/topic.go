@@ -336,7 +336,11 @@ func (c *Cluster) createAtStart(s TopicSpec) error {
 	if partitions < 1 || partitions > maxPartitionsPerRequest {
 		return fmt.Errorf("topic %q cannot have %d partitions, only 1 to %d", s.Name, partitions, maxPartitionsPerRequest)
 	}
-	_, err := c.addTopic(s.Name, c.topicID(s.Name), c.place(int(partitions), c.defaultReplicationFactor()))
+	id := s.ID
+	if id == [16]byte{} {
+		id = c.topicID(s.Name)
+	}
+	_, err := c.addTopic(s.Name, id, c.place(int(partitions), c.defaultReplicationFactor()))
 	return err
 }
 
