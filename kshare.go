@@ -349,6 +349,9 @@ func (c *Cluster) Addrs() []string { return c.broker().Addrs() }
 // ID returns the cluster id.
 func (c *Cluster) ID() string { return c.broker().ID() }
 
+// Clock returns the clock that the cluster lives by.
+func (c *Cluster) Clock() clock.Clock { return c.options.broker.Clock }
+
 // Dial connects to a node by one of Addrs. With WithInMemoryNetwork it is the only way in, to be given to a client as its dialer.
 func (c *Cluster) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if c.memory != nil {
@@ -406,6 +409,12 @@ type SharePartitionState = broker.SharePartitionState
 func (c *Cluster) InspectSharePartition(group, topic string, partition int32) (*SharePartitionState, error) {
 	return c.broker().InspectSharePartition(group, topic, partition)
 }
+
+// NodeState is a node and its address.
+type NodeState = broker.NodeState
+
+// InspectNodes returns all nodes in the order of their ids.
+func (c *Cluster) InspectNodes() []NodeState { return c.broker().InspectNodes() }
 
 // TopicState is a topic and how far its partitions are.
 type TopicState = broker.TopicState

@@ -9,6 +9,22 @@ import (
 	"kshare/sharepartition"
 )
 
+// NodeState is a node of the cluster.
+type NodeState struct {
+	ID   int32
+	Host string // as clients are told, like Port
+	Port int32
+}
+
+// InspectNodes returns all nodes in the order of their ids.
+func (c *Cluster) InspectNodes() []NodeState {
+	all := make([]NodeState, len(c.nodes))
+	for i, n := range c.nodes {
+		all[i] = NodeState{ID: n.id, Host: n.host, Port: n.port}
+	}
+	return all
+}
+
 // TopicState is a topic and how far its partitions are, for people and tests to look at.
 type TopicState struct {
 	Name       string

@@ -32,7 +32,7 @@ orders-0: acquired 0 count 2, lock 30s
 			if err != nil {
 				return err
 			}
-			if d > longestWait && s.target.cluster() == nil {
+			if d > longestWait && !s.target.virtual() {
 				return endsComparison{"time is moved by " + show(d) + ", which is not waited for"}
 			}
 			return s.sleep(d)

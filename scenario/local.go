@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,6 +19,7 @@ type Local struct {
 	started *kshare.Cluster
 	settled []kshare.Option // how it was started, for a restart
 	memory  *kshare.Memory
+	stays   bool                  // the cluster is another's, which the scenario neither starts nor closes
 	ids     map[string][][16]byte // what topics are to be called, by name, before ids are made up
 }
 
@@ -30,6 +32,9 @@ func NewLocal(opts ...kshare.Option) *Local {
 }
 
 func (l *Local) setUp(s settings) error {
+	if l.stays {
+		return nil
+	}
 	if l.started != nil {
 		return mistakef("cluster comes before every other command")
 	}
@@ -86,11 +91,25 @@ func (t topicIDs) next(topic string) (id [16]byte) {
 	return id
 }
 
+// NewLive makes a target of a cluster in the process that goes on when the scenario is over. How it was started is up to who started it, whatever a cluster
+// command says. On a virtual clock the scenario lets time pass and its connections are direct; on the machine's they go over the cluster's network, time passes
+// by itself, and as with NewRemote only short times are waited for.
+func NewLive(c *kshare.Cluster) Target {
+	if v, ok := c.Clock().(*clock.Virtual); ok {
+		return &Local{clock: v, started: c, stays: true}
+	}
+	r := NewRemote(c.Addrs()[0])
+	r.dial, r.inside = c.Dial, c
+	return r
+}
+
 func (l *Local) cluster() *kshare.Cluster { return l.started }
+
+func (*Local) virtual() bool { return true }
 
 func (l *Local) now() time.Time { return l.clock.Now() }
 
-func (l *Local) pass(limit time.Time) {
+func (l *Local) pass(_ context.Context, limit time.Time) {
 	next, ok := l.clock.NextDeadline()
 	if !ok || next.After(limit) {
 		next = limit
@@ -106,8 +125,8 @@ func (l *Local) open(node int32, _ string) (conn, error) {
 		d, err := l.started.OpenDirect(node)
 		return direct{d}, err
 	}
-	for id := range l.started.Addrs() {
-		if d, err := l.started.OpenDirect(int32(id) + 1); err == nil {
+	for _, n := range l.started.InspectNodes() {
+		if d, err := l.started.OpenDirect(n.ID); err == nil {
 			return direct{d}, nil
 		}
 	}
@@ -115,7 +134,7 @@ func (l *Local) open(node int32, _ string) (conn, error) {
 }
 
 func (l *Local) close() error {
-	if l.started == nil {
+	if l.started == nil || l.stays {
 		return nil
 	}
 	return l.started.Close()

@@ -15,27 +15,32 @@ import (
 // Remote is a Kafka on the network, where time is the machine's.
 type Remote struct {
 	bootstrap string
-	arrived   chan struct{} // something has come in on a connection
+	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
+	inside    *kshare.Cluster // the Kafka, where it is a kshare in the process
+	arrived   chan struct{}   // something has come in on a connection
 }
 
 // NewRemote makes a target of the Kafka that one of its brokers' host:port names.
 func NewRemote(bootstrap string) *Remote {
-	return &Remote{bootstrap: bootstrap, arrived: make(chan struct{}, 1)}
+	var d net.Dialer
+	return &Remote{bootstrap: bootstrap, dial: d.DialContext, arrived: make(chan struct{}, 1)}
 }
 
 // setUp does nothing: how the cluster was started is up to who started it.
 func (*Remote) setUp(settings) error { return nil }
 
-func (*Remote) cluster() *kshare.Cluster { return nil }
-func (*Remote) now() time.Time           { return time.Now() }
-func (*Remote) close() error             { return nil }
+func (r *Remote) cluster() *kshare.Cluster { return r.inside }
+func (*Remote) virtual() bool              { return false }
+func (*Remote) now() time.Time             { return time.Now() }
+func (*Remote) close() error               { return nil }
 
-func (r *Remote) pass(limit time.Time) {
+func (r *Remote) pass(ctx context.Context, limit time.Time) {
 	timer := time.NewTimer(time.Until(limit))
 	defer timer.Stop()
 	select {
 	case <-r.arrived:
 	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -48,8 +53,7 @@ func (r *Remote) open(_ int32, addr string) (conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	var d net.Dialer
-	nc, err := d.DialContext(ctx, "tcp", addr)
+	nc, err := r.dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -14,6 +15,8 @@ type Options struct {
 	// Prefix is put before every name of a topic, group and the like that the script uses, and taken away from what is shown, so that runs against
 	// one cluster do not meet.
 	Prefix string
+	// MaxShown bounds the bytes that all commands show together, 0 does not. A command that shows more ends the run.
+	MaxShown int
 }
 
 // Report is what a run has shown.
@@ -95,7 +98,13 @@ func (r *Report) Differences() string {
 // Run runs a scenario and closes the target. The report tells what was shown as far as the run came; an error is a *Mistake of the script or
 // says what the target could not do.
 func Run(f *File, t Target, o Options) (*Report, error) {
+	return RunContext(context.Background(), f, t, o)
+}
+
+// RunContext is Run until the context ends, which is an error.
+func RunContext(ctx context.Context, f *File, t Target, o Options) (*Report, error) {
 	r := newRunner(t, o)
+	r.world.ctx = ctx
 	report := &Report{File: f}
 	err := r.file(f, report)
 	report.topicIDs = r.world.made
@@ -104,11 +113,15 @@ func Run(f *File, t Target, o Options) (*Report, error) {
 
 // runner runs commands one after the other.
 type runner struct {
-	world *world
-	over  string // why nothing more is run, "" before
+	world    *world
+	over     string // why nothing more is run, "" before
+	maxShown int    // as in Options
+	shown    int
 }
 
-func newRunner(t Target, o Options) *runner { return &runner{world: newWorld(t, o.Prefix)} }
+func newRunner(t Target, o Options) *runner {
+	return &runner{world: newWorld(t, o.Prefix), maxShown: o.MaxShown}
+}
 
 func (r *runner) file(f *File, report *Report) error {
 	for _, b := range f.blocks {
@@ -162,6 +175,13 @@ func (r *runner) command(l line) (CommandReport, error) {
 		return report, nil
 	}
 	report.Shown = lines
+	for _, l := range lines {
+		r.shown += len(l) + 1
+	}
+	if err == nil && r.maxShown > 0 && r.shown > r.maxShown {
+		err = mistakef("the commands up to this one show %d bytes, they may show %d", r.shown, r.maxShown)
+		report.Shown = nil
+	}
 	return report, err
 }
 
@@ -214,18 +234,23 @@ func (w *world) poll() {
 	}
 }
 
-// complete runs a command to its end, letting time pass.
-func (w *world) complete(st *strand) {
+// complete runs a command to its end, letting time pass. It fails where the run is to end before.
+func (w *world) complete(st *strand) error {
 	for !st.finished {
+		if w.ctx.Err() != nil {
+			st.stop()
+			return fmt.Errorf("the run was ended: %w", context.Cause(w.ctx))
+		}
 		w.poll()
 		if st.resume(); st.finished {
 			break
 		}
 		limit := w.wake
 		w.wake = time.Time{}
-		w.target.pass(limit)
+		w.target.pass(w.ctx, limit)
 	}
 	w.poll()
+	return nil
 }
 
 // execute runs a command and returns the lines that it shows.
@@ -260,7 +285,9 @@ const headStart = 50 * time.Millisecond
 
 func (w *world) foreground(c *call) ([]string, error) {
 	st := w.begin(c)
-	w.complete(st)
+	if err := w.complete(st); err != nil {
+		return nil, err
+	}
 	return st.lines()
 }
 

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"time"
 
 	"kshare"
@@ -12,8 +13,10 @@ type Target interface {
 	open(node int32, addr string) (conn, error)
 	// now is the time there.
 	now() time.Time
-	// pass lets time pass until something may have happened, at most until limit.
-	pass(limit time.Time)
+	// virtual tells whether time passes only when it is let, so that what is sent has been handled.
+	virtual() bool
+	// pass lets time pass until something may have happened, at most until limit or the end of the context.
+	pass(ctx context.Context, limit time.Time)
 	// setUp takes the settings of a cluster command, before anything is asked.
 	setUp(settings) error
 	// cluster is the kshare in the process, nil where there is none.

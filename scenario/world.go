@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -20,6 +21,7 @@ import (
 
 // world is what a scenario knows of its cluster: topics, members, producers and the connections it has.
 type world struct {
+	ctx       context.Context // the run ends with it
 	target    Target
 	prefix    string // of the names of topics, groups and the like on the wire
 	ready     bool   // set up
@@ -56,7 +58,7 @@ type link struct {
 }
 
 func newWorld(t Target, prefix string) *world {
-	return &world{target: t, started: t.now(), prefix: prefix, names: newNames(prefix), conns: map[connKey]*link{}, topics: map[string][16]byte{}, made: map[string][][16]byte{},
+	return &world{ctx: context.Background(), target: t, started: t.now(), prefix: prefix, names: newNames(prefix), conns: map[connKey]*link{}, topics: map[string][16]byte{}, made: map[string][][16]byte{},
 		byID: map[[16]byte]string{}, members: map[memberKey]*member{}, producers: map[string]*producer{}}
 }
 
@@ -241,7 +243,7 @@ const settleTime = 200 * time.Millisecond
 
 // settle waits, on a real Kafka, until what was not answered is done.
 func (s *step) settle() error {
-	if s.target.cluster() != nil {
+	if s.target.virtual() {
 		return nil
 	}
 	return s.sleep(settleTime)
