@@ -25,7 +25,7 @@ func (p *Ports) Listen(number int32, listen func() (net.Listener, error)) (net.L
 		if err != nil {
 			return nil, err
 		}
-		o = &port{listener: l, accepted: make(chan accepted), closing: make(chan struct{}), ended: make(chan struct{})}
+		o = &port{listener: l, wanted: make(chan struct{}), accepted: make(chan accepted), closing: make(chan struct{}), ended: make(chan struct{})}
 		go o.accept()
 		if p.open == nil {
 			p.open = map[int32]*port{}
@@ -65,10 +65,12 @@ func (p *Ports) released(number int32, o *port) error {
 	return o.close()
 }
 
-// port is an address that is listened on.
+// port is an address that is listened on. Its goroutine accepts when a listener wants a connection, none ahead; what was accepted for a listener that is closed
+// by then is the next one's.
 type port struct {
 	listener net.Listener
-	accepted chan accepted // to whoever serves the port; nothing is accepted ahead of it but one connection
+	wanted   chan struct{}
+	accepted chan accepted
 	closing  chan struct{}
 	ended    chan struct{}
 }
@@ -83,10 +85,12 @@ type accepted struct {
 func (p *port) accept() {
 	defer close(p.ended)
 	for {
-		conn, err := p.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		select {
+		case <-p.wanted:
+		case <-p.closing:
 			return
 		}
+		conn, err := p.listener.Accept()
 		select {
 		case p.accepted <- accepted{conn, err}:
 		case <-p.closing:
@@ -119,6 +123,13 @@ func (l *listener) Accept() (net.Conn, error) {
 	case <-l.closed:
 		return nil, net.ErrClosed
 	default:
+	}
+	select {
+	case l.port.wanted <- struct{}{}:
+	case a := <-l.port.accepted: // wanted by the listener before
+		return a.conn, a.err
+	case <-l.closed:
+		return nil, net.ErrClosed
 	}
 	select {
 	case a := <-l.port.accepted:

@@ -6,6 +6,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -25,20 +26,34 @@ func TestKeptPortWaitsForTheNextListener(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, addr, first.Addr().String())
 	ports.Keep(true)
+	ended := make(chan error)
+	go func() {
+		_, err := first.Accept()
+		ended <- err
+	}()
 	require.NoError(t, first.Close())
 	require.NoError(t, first.Close(), "a second time does nothing")
+	require.ErrorIs(t, <-ended, net.ErrClosed)
 	_, err = first.Accept()
 	require.ErrorIs(t, err, net.ErrClosed)
-	client, err := network.Dial(context.Background(), "", addr)
-	require.NoError(t, err)
-	defer client.Close()
+	dialed := make(chan net.Conn)
+	go func() {
+		client, err := network.Dial(context.Background(), "", addr)
+		assert.NoError(t, err)
+		dialed <- client
+	}()
 
 	second, err := ports.Listen(number, func() (net.Listener, error) { return nil, errors.New("it is open already") })
 	require.NoError(t, err)
 	ports.Keep(false)
 	server, err := second.Accept()
 	require.NoError(t, err)
-	defer server.Close()
+	client := <-dialed
+	go func() { _, _ = client.Write([]byte("a")) }()
+	_, err = server.Read(make([]byte, 1))
+	require.NoError(t, err, "it is the connection that was dialed")
+	require.NoError(t, client.Close())
+	require.NoError(t, server.Close())
 	require.NoError(t, second.Close())
 	_, err = network.Dial(context.Background(), "", addr)
 	require.ErrorIs(t, err, memorynet.ErrRefused, "a port that is not kept is closed with its listener")
@@ -48,13 +63,24 @@ func TestKeptPortWaitsForTheNextListener(t *testing.T) {
 	require.NoError(t, third.Close())
 }
 
-// What waits for a listener that never comes is closed with the ports.
+// A connection that was accepted for a listener which is closed by then is closed with the ports, where no other listener comes.
 func TestCloseEndsWhatWaits(t *testing.T) {
 	network, ports := &memorynet.Network{}, &handover.Ports{}
-	l, err := ports.Listen(number, func() (net.Listener, error) { return network.Listen(addr) })
+	inner := &announced{calls: make(chan struct{}, 1)}
+	l, err := ports.Listen(number, func() (_ net.Listener, err error) {
+		inner.Listener, err = network.Listen(addr)
+		return inner, err
+	})
 	require.NoError(t, err)
 	ports.Keep(true)
+	ended := make(chan error)
+	go func() {
+		_, err := l.Accept()
+		ended <- err
+	}()
+	<-inner.calls
 	require.NoError(t, l.Close())
+	require.ErrorIs(t, <-ended, net.ErrClosed)
 	client, err := network.Dial(context.Background(), "", addr)
 	require.NoError(t, err)
 	require.NoError(t, ports.Close())
@@ -62,6 +88,17 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, client.Close())
 	require.NoError(t, ports.Close())
+}
+
+// announced is a listener that tells when it is to accept.
+type announced struct {
+	net.Listener
+	calls chan struct{}
+}
+
+func (a *announced) Accept() (net.Conn, error) {
+	a.calls <- struct{}{}
+	return a.Listener.Accept()
 }
 
 // failing is a listener that fails once and then ends.
@@ -81,7 +118,7 @@ func (f *failing) Close() error { return nil }
 func TestErrorsOfAcceptArePassedOn(t *testing.T) {
 	noFiles := errors.New("too many open files")
 	ports := &handover.Ports{}
-	l, err := ports.Listen(number, func() (net.Listener, error) { return &failing{errs: []error{noFiles, net.ErrClosed}}, nil })
+	l, err := ports.Listen(number, func() (net.Listener, error) { return &failing{errs: []error{noFiles}}, nil })
 	require.NoError(t, err)
 	_, err = l.Accept()
 	require.ErrorIs(t, err, noFiles)
