@@ -66,6 +66,9 @@ func (l *Local) start(opts []kshare.Option) (err error) {
 const remembered = 10_000
 
 func (l *Local) restart() error {
+	if l.stays {
+		return mistakef("the cluster is not the script's to restart")
+	}
 	if err := l.started.Close(); err != nil {
 		return err
 	}
