@@ -30,6 +30,21 @@ orders: 1 partition
 	})
 }
 
+// BrokerConfig is the configuration that the cluster command of a scenario asks for.
+func BrokerConfig(f *File) map[string]string {
+	for _, b := range f.blocks {
+		for _, l := range b.commands {
+			if c, err := parseCommand(l.text); err == nil && c.name == "cluster" {
+				if with, err := clusterSettings(c); err == nil {
+					return with.config
+				}
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
 var timings = map[string]kshare.Timing{"fast": kshare.TimingFast, "kafka": kshare.TimingKafka}
 
 // maxBrokers bounds the nodes of a scenario.
