@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -66,14 +67,22 @@ func (s *step) showTransaction(t *kmsg.DescribeTransactionsResponseTransactionSt
 	text := fmt.Sprintf("%s: %s, producer %s, timeout %s", t.TransactionalID, t.State, s.showEpoch(t.ProducerID, int32(t.ProducerEpoch)),
 		show(time.Duration(t.TimeoutMillis)*time.Millisecond))
 	var all []topicPartition
+	var internal []string
 	for _, x := range t.Topics {
+		if strings.HasPrefix(x.Topic, "__") { // which partition it is follows from the group's name on the wire
+			internal = append(internal, x.Topic)
+			continue
+		}
 		for _, p := range x.Partitions {
 			all = append(all, topicPartition{s.script(x.Topic), p})
 		}
 	}
-	slices.SortFunc(all, comparePartitions)
 	if len(all) > 0 {
-		text += ", partitions " + partitionNames(all)
+		text += ", partitions " + partitionNames(sorted(all))
+	}
+	if len(internal) > 0 {
+		slices.Sort(internal)
+		text += ", " + strings.Join(internal, ", ")
 	}
 	if times {
 		text += ", began " + s.age(t.StartTimestamp)

@@ -26,7 +26,8 @@
 // A mistake in the script stops the run with its line and reason. An error of the broker is a result.
 //
 // Ids that a broker makes up have names in what is shown: <topic:orders> for a topic's, m1 for a member's, <p1> for a producer's, <uuid-1> for others
-// in the order of their appearance. A later one of the same topic, member or producer has a number: m1#2. What Kafka leaves open, such as the order of partitions in an answer, is shown in one order.
+// in the order of their appearance. A later one of the same topic, member or producer has a number: m1#2. What Kafka leaves open, such as the order of
+// partitions in an answer, is shown in one order.
 //
 // A command that ends in a word &name runs in the background: it begins, and "wait name" shows what came of it. Times are shown rounded to half
 // seconds, so that a line is the same on virtual and on real time.
