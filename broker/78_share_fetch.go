@@ -219,7 +219,7 @@ type shareAcquisition struct {
 	maxBytes   int  // for each partition
 	roomBytes  int  // for all partitions together
 	filled     bool // a partition had records: of the others no batch is given that exceeds the limits
-	moved      bool // a partition's log was found to begin later, which ends the wait
+	moved      bool // a partition's log was found to begin later or to end sooner, which ends the wait
 }
 
 // within gives the bytes that may be read of the next partition, and tells whether its first batch may exceed them.

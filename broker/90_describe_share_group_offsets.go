@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/protocol/errorcode"
@@ -13,6 +15,7 @@ import (
 //   - Null topics are all partitions of the group that have state; an unknown group has none, without error.
 //   - StartOffset is what is persisted, which trails what the leader knows; -1 where nothing was acknowledged yet and for unknown
 //     topics and partitions.
+//   - A group without a name, or one of which no partition of a topic is asked for, fails with UNKNOWN_SERVER_ERROR, unless the topic is unknown.
 //   - v1: Lag = end of the log - StartOffset - DeliveryCompleteCount, -1 where either is not known.
 
 const describeShareGroupOffsetsKey = 90
@@ -34,6 +37,8 @@ func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGro
 			for _, t := range c.groups.coordinator.SharePartitions(g.GroupID) {
 				entry.Topics = append(entry.Topics, c.shareOffsets(g.GroupID, t.Name, t.Partitions))
 			}
+		case c.unreadableShareOffsets(&g):
+			entry.ErrorCode, entry.ErrorMessage = errorcode.UnknownServerError, kmsg.StringPtr("The server experienced an unexpected error when processing the request.")
 		default:
 			for _, t := range g.Topics {
 				entry.Topics = append(entry.Topics, c.shareOffsets(g.GroupID, t.Topic, t.Partitions))
@@ -42,6 +47,13 @@ func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGro
 		p.Groups = append(p.Groups, entry)
 	}
 	return p
+}
+
+// unreadableShareOffsets tells whether the share coordinator would be asked for something without a name or a partition, which Apache Kafka fails at.
+func (c *Cluster) unreadableShareOffsets(g *kmsg.DescribeShareGroupOffsetsRequestGroup) bool {
+	return slices.ContainsFunc(g.Topics, func(t kmsg.DescribeShareGroupOffsetsRequestGroupTopic) bool {
+		return c.topics[t.Topic] != nil && (g.GroupID == "" || len(t.Partitions) == 0)
+	})
 }
 
 // shareOffsets are the offsets of a group in some partitions of a topic.

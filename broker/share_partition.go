@@ -291,9 +291,14 @@ func (sp *sharePartition) wake() {
 	})
 }
 
-// readable tells whether a fetch may find something: records to deliver again, or new ones and room for them.
+// readable tells whether a fetch may find something: records to deliver again, or new ones and room for them, or that its offset is beyond the log.
 func (sp *sharePartition) readable() bool {
-	return sp.mayAcquire() && sp.state.NextFetchOffset() < sp.end()
+	return sp.mayAcquire() && (sp.state.NextFetchOffset() < sp.end() || sp.beyondLog())
+}
+
+// beyondLog tells whether the next offset is one that the log has not come to, as where it was set. Apache Kafka answers at once then.
+func (sp *sharePartition) beyondLog() bool {
+	return sp.partition.cluster.timing == TimingKafka && sp.state.NextFetchOffset() > sp.partition.highWatermark()
 }
 
 // mayAcquire tells whether there is room in flight.
@@ -358,6 +363,7 @@ func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartitio
 	}
 	offset := sp.state.NextFetchOffset()
 	if offset >= sp.end() {
+		q.moved = q.moved || sp.beyondLog()
 		return nil, nil, nil
 	}
 	read, bounds, err := sp.read(offset, q)
