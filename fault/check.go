@@ -41,7 +41,7 @@ func (r *Rule) checkMatch() error {
 	}
 	a := r.api()
 	if a == nil {
-		return fmt.Errorf("Kafka 4.4 has no API %q%s", r.API, didYouMean(string(r.API), protocol.APINames()))
+		return fmt.Errorf("no API of Kafka 4.4 is called %q%s", r.API, didYouMean(string(r.API), protocol.APINames()))
 	}
 	if r.Version != nil && !a.Offers(*r.Version) && a.Name != "ApiVersions" {
 		return fmt.Errorf("%s has no version %d: it has %d to %d", a.Name, *r.Version, a.MinVersion, a.MaxVersion)
@@ -167,7 +167,7 @@ func findCode(text string) (int16, error) {
 	if code, ok := errorcode.Code(text); ok {
 		return code, nil
 	}
-	return 0, fmt.Errorf("Kafka has no error %q%s", text, didYouMean(text, errorcode.Names()))
+	return 0, fmt.Errorf("no error of Kafka is called %q%s", text, didYouMean(text, errorcode.Names()))
 }
 
 // longestGuess is the longest text that a guess is made for.

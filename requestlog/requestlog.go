@@ -176,7 +176,7 @@ func (l *Log) Find(q Query) ([]Entry, error) {
 	if q.API != "" {
 		a := protocol.FindAPI(q.API)
 		if a == nil {
-			return nil, fmt.Errorf("Kafka 4.4 has no API %q", q.API)
+			return nil, fmt.Errorf("no API of Kafka 4.4 is called %q", q.API)
 		}
 		key = a.Key
 	}
