@@ -80,6 +80,34 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
+// Nor does it matter what was done to the nodes.
+func TestCloseOfATamperedCluster(t *testing.T) {
+	for name, opts := range clusters(t) {
+		t.Run(name, func(t *testing.T) {
+			before := goleak.IgnoreCurrent()
+			cluster, err := kshare.Start(append(opts, kshare.WithBrokers(3), kshare.WithTopic("orders", 3))...)
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(context.Background())
+			client := newClient(t, cluster, kgo.ConsumeTopics("orders"), kgo.ShareGroup("share"))
+			require.NoError(t, client.ProduceSync(ctx, &kgo.Record{Topic: "orders", Value: []byte("a")}).FirstErr())
+			_, err = cluster.FaultShareWrites(kshare.ShareWrites{Hold: true})
+			require.NoError(t, err)
+			done := make(chan struct{})
+			go func() { defer close(done); client.PollFetches(ctx) }()
+			require.NoError(t, cluster.StopNode(1))
+			require.NoError(t, cluster.CutNode(2))
+			require.NoError(t, cluster.MoveCoordinator(kshare.GroupCoordinator, "share", 3, time.Hour))
+			require.NoError(t, cluster.Close())
+			require.Error(t, cluster.StartNode(1))
+			require.Error(t, cluster.HealNode(2))
+			cancel()
+			<-done
+			client.Close()
+			goleak.VerifyNone(t, before)
+		})
+	}
+}
+
 // A cluster that cannot start leaves nothing either.
 func TestFailedStartLeavesNothing(t *testing.T) {
 	before := goleak.IgnoreCurrent()

@@ -16,6 +16,7 @@ import (
 //   - StartOffset is what is persisted, which trails what the leader knows; -1 where nothing was acknowledged yet and for unknown
 //     topics and partitions.
 //   - A group without a name, or one of which no partition of a topic is asked for, fails with UNKNOWN_SERVER_ERROR, unless the topic is unknown.
+//   - Where the share coordinator is not there or loads, that is the partition's error; Apache Kafka tries for 15 s first.
 //   - v1: Lag = end of the log - StartOffset - DeliveryCompleteCount, -1 where either is not known.
 
 const describeShareGroupOffsetsKey = 90
@@ -35,13 +36,13 @@ func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGro
 			entry.ErrorCode = code
 		case g.Topics == nil:
 			for _, t := range c.groups.coordinator.SharePartitions(g.GroupID) {
-				entry.Topics = append(entry.Topics, c.shareOffsets(g.GroupID, t.Name, t.Partitions))
+				entry.Topics = append(entry.Topics, c.shareOffsets(r.node, g.GroupID, t.Name, t.Partitions))
 			}
 		case c.unreadableShareOffsets(&g):
 			entry.ErrorCode, entry.ErrorMessage = errorcode.UnknownServerError, kmsg.StringPtr("The server experienced an unexpected error when processing the request.")
 		default:
 			for _, t := range g.Topics {
-				entry.Topics = append(entry.Topics, c.shareOffsets(g.GroupID, t.Topic, t.Partitions))
+				entry.Topics = append(entry.Topics, c.shareOffsets(r.node, g.GroupID, t.Topic, t.Partitions))
 			}
 		}
 		p.Groups = append(p.Groups, entry)
@@ -57,7 +58,7 @@ func (c *Cluster) unreadableShareOffsets(g *kmsg.DescribeShareGroupOffsetsReques
 }
 
 // shareOffsets are the offsets of a group in some partitions of a topic.
-func (c *Cluster) shareOffsets(group, name string, partitions []int32) kmsg.DescribeShareGroupOffsetsResponseGroupTopic {
+func (c *Cluster) shareOffsets(n *node, group, name string, partitions []int32) kmsg.DescribeShareGroupOffsetsResponseGroupTopic {
 	entry := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopic()
 	entry.Topic = name
 	t := c.topics[name]
@@ -68,14 +69,18 @@ func (c *Cluster) shareOffsets(group, name string, partitions []int32) kmsg.Desc
 		e := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopicPartition()
 		e.Partition, e.StartOffset, e.Lag = index, -1, -1
 		if t != nil && t.partition(index) != nil {
-			c.fillShareOffset(&e, sharecoordinator.Key{Group: group, Topic: t.id, Partition: index}, t.partition(index))
+			c.fillShareOffset(n, &e, sharecoordinator.Key{Group: group, Topic: t.id, Partition: index}, t.partition(index))
 		}
 		entry.Partitions = append(entry.Partitions, e)
 	}
 	return entry
 }
 
-func (c *Cluster) fillShareOffset(e *kmsg.DescribeShareGroupOffsetsResponseGroupTopicPartition, k sharecoordinator.Key, p *partition) {
+func (c *Cluster) fillShareOffset(n *node, e *kmsg.DescribeShareGroupOffsetsResponseGroupTopicPartition, k sharecoordinator.Key, p *partition) {
+	if code := (&sharePartition{partition: p, group: k.Group}).unreachable(n); code != errorcode.None {
+		e.ErrorCode, e.ErrorMessage = code, kmsg.StringPtr("Unable to read share group state summary: "+coordinatorMessage(code))
+		return
+	}
 	s, no := c.share.coordinator.Summary(k)
 	if no != nil {
 		e.ErrorCode, e.ErrorMessage = no.ErrorCode, &no.Message

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"time"
+
 	"kshare/coordinator"
 	"kshare/protocol/errorcode"
 )
@@ -11,13 +13,12 @@ type coordinatorState int8
 const (
 	coordinatorActive  coordinatorState = iota // it has read what the partition holds
 	coordinatorLoading                         // it is reading it
-	coordinatorFailed                          // it could not; the next leader tries again
 )
 
 // notCoordinating is why a node does not coordinate what a partition of an internal topic keeps, 0 where it does.
 func (p *partition) notCoordinating(n *node) int16 {
 	switch {
-	case p.leader != n.id || p.coordinator == coordinatorFailed:
+	case p.leader != n.id:
 		return errorcode.NotCoordinator
 	case p.coordinator == coordinatorLoading:
 		return errorcode.CoordinatorLoadInProgress
@@ -41,19 +42,25 @@ func (c *Cluster) unloadGroups(p *partition) {
 	c.armGroups()
 }
 
-// loadGroups reads the groups of a partition of __consumer_offsets.
+// loadGroups reads the groups of a partition of __consumer_offsets. While they cannot be read they are being loaded: Apache Kafka would move the partition
+// away from a disk that fails.
 func (c *Cluster) loadGroups(p *partition) {
 	var e coordinator.Effects
 	err := c.replayGroupsOf(p, &e)
 	if err == nil {
-		err = c.groupEffects(&e)
+		err = c.appendGroupRecords(e.Records)
 	}
 	if err != nil {
-		c.log.Error("the groups of a partition could not be loaded, there is no coordinator for them until it has another leader", "partition", p, "error", err)
-		p.coordinator = coordinatorFailed
+		c.log.Error("the groups of a partition could not be loaded, which is tried again", "partition", p, "error", err)
 		c.unloadGroups(p)
+		c.loadLater(p, loadRetry, func() { c.loadGroups(p) })
+		return
 	}
+	c.armGroups()
 }
+
+// loadRetry is how long after a failure a coordinator tries again to load a partition.
+const loadRetry = time.Second
 
 // shareStateMoved has the share coordinator of a partition of __share_group_state begin with what the partition holds. Nothing is read for it: what is in
 // memory is what was appended.
@@ -77,10 +84,15 @@ func (c *Cluster) loadCoordinator(p *partition, load func()) {
 	case wait <= 0:
 		load()
 	default:
-		p.coordinator = coordinatorLoading
-		p.loading = c.after(wait, func() {
-			p.loading, p.coordinator = nil, coordinatorActive
-			load()
-		})
+		c.loadLater(p, wait, load)
 	}
+}
+
+// loadLater calls load in a while, until which the coordinator of the partition is loading.
+func (c *Cluster) loadLater(p *partition, wait time.Duration, load func()) {
+	p.coordinator = coordinatorLoading
+	p.loading = c.after(wait, func() {
+		p.loading, p.coordinator = nil, coordinatorActive
+		load()
+	})
 }

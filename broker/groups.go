@@ -2,7 +2,6 @@ package broker
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -164,7 +163,7 @@ func (c *Cluster) groupEffects(e *coordinator.Effects) error {
 		err = c.appendGroupRecords(more.Records)
 	}
 	if err != nil {
-		err = errors.Join(err, c.reloadGroups())
+		c.reloadGroups()
 	}
 	for _, done := range e.Completed {
 		r := done.Token.(*request)
@@ -279,9 +278,6 @@ func (c *Cluster) replayGroups() error {
 		return c.groupEffects(&e)
 	}
 	for _, p := range t.partitions {
-		if p.leader == noLeader || p.coordinator != coordinatorActive {
-			continue
-		}
 		if err := c.replayGroupsOf(p, &e); err != nil {
 			return err
 		}
@@ -313,19 +309,17 @@ func (c *Cluster) leaveOut(p *partition, h *protocol.BatchHeader, r *protocol.Re
 }
 
 // reloadGroups forgets all groups and rebuilds them from what is stored, after something could not be stored.
-func (c *Cluster) reloadGroups() error {
+func (c *Cluster) reloadGroups() {
 	t := c.topics[consumerOffsetsTopic]
 	if t == nil {
-		return nil
+		return
 	}
-	var e coordinator.Effects
 	for _, p := range t.partitions {
-		c.groups.coordinator.Unload(p.index, &e)
+		if p.leader != noLeader && p.coordinator == coordinatorActive {
+			c.unloadGroups(p)
+			c.loadGroups(p)
+		}
 	}
-	for _, done := range e.Completed {
-		done.Token.(*request).complete(done.Response)
-	}
-	return c.replayGroups()
 }
 
 // eachRecord calls f for each data record of the partition's log.

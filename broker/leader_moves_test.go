@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare"
+	"kshare/clock"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
 )
@@ -182,6 +183,7 @@ func TestCutNode(t *testing.T) {
 	onReplicas(t, func(t *testing.T, c *kshare.Cluster) {
 		m := startGroup(t, c, "g", "t")
 		produce(t, m.client, "t", 0, 3)
+		m = m.another(c, "m1") // whose client does not ask for metadata any more, and so does not give the node up
 		require.Equal(t, []delivered{{0, 2, 1}}, acquired(t, m.fetch(time.Second)))
 		began := time.Now()
 		require.NoError(t, c.CutNode(1))
@@ -189,7 +191,7 @@ func TestCutNode(t *testing.T) {
 		time.Sleep(9*time.Second - 1)
 		assert.EqualValues(t, 1, partitionOf(t, c, 2, "t", 0).Leader)
 		assert.Equal(t, []int32{1, 2, 3}, brokersOf(t, c, 2))
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		assert.EqualValues(t, 2, partitionOf(t, c, 3, "t", 0).Leader)
 		assert.Equal(t, []int32{2, 3}, brokersOf(t, c, 2))
@@ -207,6 +209,27 @@ func TestCutNode(t *testing.T) {
 		assert.Equal(t, errorcode.NotLeaderOrFollower, answer.answer.Topics[0].Partitions[0].ErrorCode)
 		assert.Equal(t, []int32{1, 2, 3}, brokersOf(t, c, 1))
 	})
+}
+
+// With a virtual clock the node is fenced, and a coordinator has loaded, as the clock is moved.
+func TestNodesInVirtualTime(t *testing.T) {
+	now := clock.NewVirtual(time.Unix(1_800_000_000, 0))
+	inBubble(t, func(t *testing.T, c *kshare.Cluster) {
+		require.NoError(t, c.CutNode(1))
+		now.Advance(9*time.Second - 1)
+		assert.EqualValues(t, 1, partitionOf(t, c, 2, "t", 0).Leader)
+		now.Advance(1)
+		assert.EqualValues(t, 2, partitionOf(t, c, 2, "t", 0).Leader)
+		require.NoError(t, c.HealNode(1))
+		require.NoError(t, c.MoveCoordinator(kshare.GroupCoordinator, "g", 1, time.Minute))
+		described := func() int16 {
+			return askOver(t, c, 1, &kmsg.DescribeGroupsRequest{Version: 5, Groups: []string{"g"}}).(*kmsg.DescribeGroupsResponse).Groups[0].ErrorCode
+		}
+		now.Advance(time.Minute - 1)
+		assert.Equal(t, errorcode.CoordinatorLoadInProgress, described())
+		now.Advance(1)
+		assert.Zero(t, described())
+	}, kshare.WithClock(now), kshare.WithBrokers(nodes), kshare.WithTopic("t", 1), kshare.WithConfig("default.replication.factor", "3"))
 }
 
 // A cut that is healed in time changes nothing but the time that answers take.
@@ -264,7 +287,7 @@ func TestMovedGroupCoordinator(t *testing.T) {
 		assert.Equal(t, errorcode.CoordinatorLoadInProgress, askOver(t, c, to, list).(*kmsg.ListGroupsResponse).ErrorCode)
 		time.Sleep(5*time.Second - 1)
 		assert.Equal(t, errorcode.CoordinatorLoadInProgress, commit(to, 8))
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		q := kmsg.NewPtrOffsetFetchRequest()
 		q.Version, q.Group, q.Topics = 7, "g", []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: []int32{0}}}
@@ -288,6 +311,10 @@ func TestMovedShareCoordinator(t *testing.T) {
 		loading := askOver(t, c, to, read).(*kmsg.ReadShareGroupStateSummaryResponse).Topics[0].Partitions[0]
 		assert.Equal(t, errorcode.CoordinatorLoadInProgress, loading.ErrorCode)
 		assert.Equal(t, "Unable to read share group state summary: The coordinator is loading and hence can't process requests.", *loading.ErrorMessage)
+		describe := &kmsg.DescribeShareGroupOffsetsRequest{Version: 1, Groups: []kmsg.DescribeShareGroupOffsetsRequestGroup{{GroupID: "g",
+			Topics: []kmsg.DescribeShareGroupOffsetsRequestGroupTopic{{Topic: "t", Partitions: []int32{0}}}}}}
+		offsets := askOver(t, c, coordinatorOf(t, m.client, 0, "g").NodeID, describe).(*kmsg.DescribeShareGroupOffsetsResponse).Groups[0].Topics[0].Partitions[0]
+		assert.Equal(t, errorcode.CoordinatorLoadInProgress, offsets.ErrorCode)
 		require.Zero(t, m.acknowledge(0, 4, accept).ErrorCode)
 		assert.Equal(t, 7*time.Second, time.Since(began), "attempts at 0, 1, 3 and 7 s")
 

@@ -12,13 +12,14 @@ import (
 
 // change does something to the cluster on purpose, under the lock, and returns once what it stored is durable.
 func (c *Cluster) change(f func() error) error {
-	err, commit := func() (error, storage.Commit) {
+	commit, err := func() (storage.Commit, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.closed {
-			return errors.New("the cluster is closed"), nil
+			return nil, errors.New("the cluster is closed")
 		}
-		return f(), c.store.Commit()
+		err := f()
+		return c.store.Commit(), err
 	}()
 	if commit != nil {
 		err = errors.Join(err, commit.Wait())

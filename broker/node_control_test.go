@@ -249,6 +249,7 @@ func TestNodeListensOnTheSamePort(t *testing.T) {
 	require.NoError(t, c.StartNode(2))
 	assert.Equal(t, []int32{1, 2}, brokersOf(t, c, 2))
 	assert.EqualValues(t, 2, partitionOf(t, c, 1, "t", 1).Leader)
+	produce(t, newClient(t, c), "t", 1, 1)
 }
 
 // survivor is a consumer whose cluster is tampered with.

@@ -147,6 +147,12 @@ func (c *Cluster) shareStateChanges(changes []coordinator.ShareStateChange, e *c
 
 // changeShareState initialises or deletes the state of one share partition.
 func (c *Cluster) changeShareState(k sharecoordinator.Key, change *coordinator.ShareStateChange, startOffset int64) error {
+	if t := c.topics[shareStateTopic]; t != nil {
+		kept := t.partition(sharecoordinator.PartitionFor(k, int32(len(t.partitions))))
+		if kept.leader == noLeader || kept.coordinator != coordinatorActive {
+			return fmt.Errorf("state of share partition %s: its share coordinator is not there", k)
+		}
+	}
 	var record sharecoordinator.Record
 	var no *sharecoordinator.Refusal
 	if change.Delete {

@@ -5,12 +5,6 @@ import (
 	"kshare/sharecoordinator"
 )
 
-// Kafka's messages for NOT_COORDINATOR and COORDINATOR_LOAD_IN_PROGRESS (Errors.java).
-const (
-	notShareCoordinatorMessage = "This is not the correct coordinator."
-	loadingShareStateMessage   = "The coordinator is loading and hence can't process requests."
-)
-
 // notKeepingShareState is why a node is not the share coordinator of a share partition, 0 where it is: it leads the partition of __share_group_state
 // that keeps its state and has loaded it. Before that topic exists no node is.
 func (c *Cluster) notKeepingShareState(n *node, k sharecoordinator.Key) int16 {
@@ -28,12 +22,8 @@ func (c *Cluster) shareState(r *request, operation string, k sharecoordinator.Ke
 		message := "Unable to " + operation + ": " + why
 		return code, &message
 	}
-	switch code := c.notKeepingShareState(r.node, k); code {
-	case errorcode.None:
-	case errorcode.CoordinatorLoadInProgress:
-		return unable(code, loadingShareStateMessage)
-	default:
-		return unable(code, notShareCoordinatorMessage)
+	if code := c.notKeepingShareState(r.node, k); code != errorcode.None {
+		return unable(code, coordinatorMessage(code))
 	}
 	record, no := call()
 	if no != nil {
@@ -58,4 +48,23 @@ func namesNoShareState[T any](group string, topics []T, partitions func(*T) int)
 		}
 	}
 	return false
+}
+
+// shareWriteMessage is what Apache Kafka says with a code that the share coordinator answers a write with.
+func shareWriteMessage(code int16) string {
+	return "Unable to write share group state: " + coordinatorMessage(code)
+}
+
+// coordinatorMessage is Kafka's message for a code that a coordinator answers with (Errors.java), the code's name for others.
+func coordinatorMessage(code int16) string {
+	message, ok := map[int16]string{
+		errorcode.NetworkException:          "The server disconnected before a response was received.",
+		errorcode.CoordinatorLoadInProgress: "The coordinator is loading and hence can't process requests.",
+		errorcode.CoordinatorNotAvailable:   "The coordinator is not available.",
+		errorcode.NotCoordinator:            "This is not the correct coordinator.",
+	}[code]
+	if !ok {
+		return errorcode.Name(code)
+	}
+	return message
 }

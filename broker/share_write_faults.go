@@ -118,18 +118,3 @@ func (f *ShareWriteFault) take(w *shareWrite) {
 		w.goOn(f.writes.ErrorCode)
 	}
 }
-
-// shareWriteMessage is what Apache Kafka says with a code that the share coordinator answers a write with (Errors.java), the code's name for
-// those that it does not.
-func shareWriteMessage(code int16) string {
-	why, ok := map[int16]string{
-		errorcode.NetworkException:          "The server disconnected before a response was received.",
-		errorcode.CoordinatorLoadInProgress: loadingShareStateMessage,
-		errorcode.CoordinatorNotAvailable:   "The coordinator is not available.",
-		errorcode.NotCoordinator:            notShareCoordinatorMessage,
-	}[code]
-	if !ok {
-		why = errorcode.Name(code)
-	}
-	return "Unable to write share group state: " + why
-}

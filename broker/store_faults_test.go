@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -110,6 +111,49 @@ func TestStoreFailsForAWhile(t *testing.T) {
 	})
 }
 
+// Groups that can be neither stored nor read are being loaded until they can be read again, with everything that was stored of them.
+func TestGroupsOfAStoreThatFails(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *kshare.Cluster) {
+		commit := func(offset int64) int16 {
+			q := kmsg.NewPtrOffsetCommitRequest()
+			q.Version, q.Group, q.Generation = 9, "g", -1
+			p := kmsg.NewOffsetCommitRequestTopicPartition()
+			p.Offset = offset
+			q.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetCommitRequestTopicPartition{p}}}
+			return askOver(t, c, 1, q).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode
+		}
+		committed := func() (int64, int16) {
+			q := kmsg.NewPtrOffsetFetchRequest()
+			q.Version, q.Group, q.Topics = 7, "g", []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: []int32{0}}}
+			p := askOver(t, c, 1, q).(*kmsg.OffsetFetchResponse)
+			if p.ErrorCode != 0 {
+				return -1, p.ErrorCode
+			}
+			return p.Topics[0].Partitions[0].Offset, 0
+		}
+		require.Zero(t, commit(7))
+		require.NoError(t, c.FailWrites(1, nil))
+		assert.Equal(t, errorcode.NotCoordinator, commit(8))
+		offset, code := committed()
+		assert.Zero(t, code)
+		assert.EqualValues(t, 7, offset, "what was not stored is not there")
+		require.NoError(t, c.FailWrites(1, nil))
+		require.NoError(t, c.FailReads(0, nil))
+		assert.Equal(t, errorcode.NotCoordinator, commit(9))
+		_, code = committed()
+		assert.Equal(t, errorcode.CoordinatorLoadInProgress, code)
+		time.Sleep(time.Minute)
+		_, code = committed()
+		assert.Equal(t, errorcode.CoordinatorLoadInProgress, code)
+		c.MendStore()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		offset, code = committed()
+		assert.Zero(t, code)
+		assert.EqualValues(t, 7, offset)
+	}, kshare.WithTopic("t", 1))
+}
+
 // A memory outlives the clusters that are started on it, one at a time.
 func TestMemoryOutlivesItsCluster(t *testing.T) {
 	memory := kshare.NewMemory()
@@ -126,6 +170,7 @@ func TestMemoryOutlivesItsCluster(t *testing.T) {
 			assert.Equal(t, want, acquired(t, m.fetch(time.Second)))
 			require.Zero(t, m.acknowledge(max(0, 2*round-1), 2*round, accept).ErrorCode)
 			assert.EqualValues(t, 2*round, partitionOf(t, c, 1, "t", 0).LeaderEpoch)
+			require.NoError(t, c.Close(), "before the member's connection ends, which would release what it holds")
 		}, kshare.WithMemory(memory), kshare.WithTopic("t", 1))
 	}
 	_, err := kshare.Start(kshare.WithMemory(memory), kshare.WithInMemoryNetwork(), kshare.WithTopic("a b", 1))
