@@ -17,7 +17,6 @@ type share struct {
 	coordinator *sharecoordinator.Coordinator
 	sessions    map[int32]*sharesession.Sessions // by node id
 
-	open       map[*shareWrite]bool      // the writes that the share coordinator has not answered
 	faults     []*ShareWriteFault        // in the order in which they were begun
 	pruning    clock.Timer               // until redundant state is removed, nil while nothing was written since
 	builder    *protocol.BatchBuilder    // of batches for __share_group_state
@@ -26,7 +25,7 @@ type share struct {
 }
 
 func newShare(c *Cluster) *share {
-	s := &share{sessions: map[int32]*sharesession.Sessions{}, open: map[*shareWrite]bool{}, builder: protocol.NewBatchBuilder(), settings: map[string]*shareSettings{}}
+	s := &share{sessions: map[int32]*sharesession.Sessions{}, builder: protocol.NewBatchBuilder(), settings: map[string]*shareSettings{}}
 	s.coordinator = sharecoordinator.New(sharecoordinator.Config{
 		UpdatesPerSnapshot: int(c.brokerInt("share.coordinator.snapshot.update.records.per.snapshot")),
 		Exists: func(id [16]byte, partition int32) bool {

@@ -113,7 +113,7 @@ func (f *ShareWriteFault) take(w *shareWrite) {
 	case f.writes.Hold:
 		f.held = append(f.held, w)
 	case f.writes.Delay > 0:
-		w.timer = f.cluster.after(f.writes.Delay, func() { w.goOn(f.writes.ErrorCode) })
+		f.cluster.after(f.writes.Delay, func() { w.goOn(f.writes.ErrorCode) })
 	default:
 		w.goOn(f.writes.ErrorCode)
 	}

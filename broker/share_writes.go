@@ -3,7 +3,6 @@ package broker
 import (
 	"time"
 
-	"kshare/clock"
 	"kshare/protocol/errorcode"
 	"kshare/sharepartition"
 )
@@ -23,8 +22,8 @@ type shareWrite struct {
 	leaderEpoch int32
 	stopped     <-chan struct{} // closed when the leader is stopped, and the write with it
 	attempts    int
-	timer       clock.Timer    // until it goes on, nil while it is held
-	refusal     *refusal       // once it has been answered
+	ended       bool // it has been answered, with the refusal if there is one
+	refusal     *refusal
 	then        func(*refusal) // called with the answer
 }
 
@@ -50,17 +49,16 @@ func (sp *sharePartition) persist(w sharepartition.Write) (no *refusal, open *sh
 		}
 	}
 	open = &shareWrite{sp: sp, write: w, leader: leader, leaderEpoch: p.leaderEpoch, stopped: leader.stopped}
-	c.share.open[open] = true
 	if faulty {
 		open.attempt()
 	} else {
 		open.attempts = 1
 		open.answered(code, message)
 	}
-	if c.share.open[open] {
-		return nil, open
+	if open.ended {
+		return open.refusal, nil
 	}
-	return open.refusal, nil
+	return nil, open
 }
 
 // write has the share coordinator write a change that a node has made as leader in an epoch. It returns the code and message of the answer.
@@ -102,7 +100,6 @@ func writeRefusal(code int16, message string) *refusal {
 
 // attempt has the share coordinator asked once more.
 func (w *shareWrite) attempt() {
-	w.timer = nil
 	w.attempts++
 	for _, f := range w.sp.partition.cluster.share.faults {
 		if f.matches(w.sp) {
@@ -116,10 +113,8 @@ func (w *shareWrite) attempt() {
 // goOn ends what has kept the share coordinator from answering: it answers with a code, or writes where the code is 0. A write whose leader was stopped
 // is gone, with who waits for it.
 func (w *shareWrite) goOn(code int16) {
-	w.timer = nil
 	select {
 	case <-w.stopped:
-		delete(w.sp.partition.cluster.share.open, w)
 		return
 	default:
 	}
@@ -135,13 +130,12 @@ func (w *shareWrite) answered(code int16, message string) {
 	c := w.sp.partition.cluster
 	if retriable(code) {
 		if w.attempts < shareWriteAttempts {
-			w.timer = c.after(shareWriteBackoff<<(w.attempts-1), w.attempt)
+			c.after(shareWriteBackoff<<(w.attempts-1), w.attempt)
 			return
 		}
 		message = shareWritesExhausted
 	}
-	delete(c.share.open, w)
-	w.refusal = writeRefusal(code, message)
+	w.ended, w.refusal = true, writeRefusal(code, message)
 	if !w.sp.forgotten() {
 		before := w.sp.state.StartOffset()
 		w.sp.persisted(w.write.ID, w.refusal)
