@@ -28,9 +28,11 @@ type line struct {
 
 const separator = "----"
 
+// MaxFile is how long a scenario may be, in bytes, inclusive.
+const MaxFile = 16 << 20
+
 // Limits of a script, so that a hostile one is refused before it costs anything.
 const (
-	maxFile     = 16 << 20
 	maxLine     = 1 << 20
 	maxCommands = 100_000
 )
@@ -52,8 +54,8 @@ func (m *Mistake) Error() string {
 // Parse reads a scenario. The name is used in errors. An error is a *Mistake.
 func Parse(name string, text []byte) (*File, error) {
 	f := &File{Name: name}
-	if len(text) > maxFile {
-		return nil, &Mistake{File: name, Reason: fmt.Sprintf("a scenario of %d bytes, it may have %d", len(text), maxFile)}
+	if len(text) > MaxFile {
+		return nil, &Mistake{File: name, Reason: fmt.Sprintf("a scenario of %d bytes, it may have %d", len(text), MaxFile)}
 	}
 	if i := bytes.IndexByte(text, 0); i >= 0 {
 		return nil, &Mistake{File: name, Line: 1 + bytes.Count(text[:i], []byte("\n")), Reason: "a zero byte: this is no text"}

@@ -70,7 +70,7 @@ func (r *Report) Rewritten() []byte {
 	shown := make([][]string, len(r.File.blocks))
 	i := 0
 	for k, b := range r.File.blocks {
-		if len(b.commands) > 0 {
+		if len(b.commands) > 0 && i < len(r.Blocks) { // a run that was stopped has shown less
 			shown[k] = r.Blocks[i].Shown()
 			i++
 		}

@@ -37,7 +37,7 @@ shrunk to a short script. Topics and groups get names of their own, so that the 
 			if (len(files) > 0) == f.random {
 				return errors.New("diff needs scenario files, or --random, one of the two")
 			}
-			return f.run(cmd.OutOrStdout(), files)
+			return f.run(cmd.InOrStdin(), cmd.OutOrStdout(), files)
 		},
 	}
 	c.Flags().StringVar(&f.against, "against", "", "host:port of the Kafka to compare with")
@@ -49,7 +49,7 @@ shrunk to a short script. Topics and groups get names of their own, so that the 
 	return c
 }
 
-func (f *diffFlags) run(out io.Writer, files []string) error {
+func (f *diffFlags) run(in io.Reader, out io.Writer, files []string) error {
 	d := &scenario.Differ{
 		Here:   func() *scenario.Local { return scenario.NewLocal(kshare.WithTiming(kshare.TimingKafka)) },
 		There:  func() scenario.Target { return scenario.NewRemote(f.against) },
@@ -86,8 +86,12 @@ func (f *diffFlags) run(out io.Writer, files []string) error {
 			}
 		}
 	}
+	files, err := scenarioNames(files)
+	if err != nil {
+		return err
+	}
 	for _, name := range files {
-		s, err := readScenario(name)
+		s, err := readScenario(in, name)
 		if err == nil {
 			err = each(s)
 		}

@@ -30,6 +30,6 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(serveCommand(), runCommand(), diffCommand())
+	root.AddCommand(serveCommand(), runCommand(), diffCommand(), commandsCommand())
 	return root
 }
