@@ -340,14 +340,32 @@ func TestErrorInAnAnswerForAllTopics(t *testing.T) {
 			require.Equal(t, []int32{1}, e.Replicas)
 		}
 	}
-	q := kmsg.NewPtrMetadataRequest()
-	q.Version = 9
-	topic := kmsg.NewMetadataRequestTopic()
-	topic.Topic = kmsg.StringPtr("t")
-	q.Topics = append(q.Topics, topic)
-	p := ask1[*kmsg.MetadataResponse](f, q)
-	require.Len(t, p.Brokers, 1, "the brokers are told with every topic's error")
-	require.Equal(t, errorcode.TopicAuthorizationFailed, p.Topics[0].ErrorCode)
+	f.fault("api=Metadata topic=new error=TOPIC_AUTHORIZATION_FAILED")
+	for _, version := range []int16{0, 9} {
+		for _, name := range []string{"t", "new"} {
+			q := kmsg.NewPtrMetadataRequest()
+			q.Version, q.AllowAutoTopicCreation = version, version > 0
+			topic := kmsg.NewMetadataRequestTopic()
+			topic.Topic = &name
+			q.Topics = append(q.Topics, topic)
+			p := ask1[*kmsg.MetadataResponse](f, q)
+			require.Len(t, p.Brokers, 1, "the brokers are told beside every topic's error")
+			require.Len(t, p.Topics, 1)
+			require.Equal(t, errorcode.TopicAuthorizationFailed, p.Topics[0].ErrorCode)
+			if version > 0 && name == "new" {
+				require.False(t, f.exists("new"))
+			}
+		}
+		f.delete("new") // which a request of version 0 makes, since without topics it would ask for all
+	}
+}
+
+// delete deletes a topic.
+func (f *faulty) delete(name string) {
+	f.t.Helper()
+	q := kmsg.NewPtrDeleteTopicsRequest()
+	q.Version, q.TopicNames, q.TimeoutMillis = 5, []string{name}, 1000
+	ask1[*kmsg.DeleteTopicsResponse](f, q)
 }
 
 // shareFetchOf is a ShareFetch of member m.
@@ -408,12 +426,17 @@ func TestErrorOfAShareFetchPartition(t *testing.T) {
 	for _, s := range f.c.Faults() {
 		require.Equal(t, 3, s.Matches)
 	}
+	forgetting := shareFetchOf(3)
+	forgetting.ForgottenTopicsData = []kmsg.ShareFetchRequestForgottenTopicsData{{TopicID: topicID("t"), Partitions: []int32{1}}}
+	require.Empty(t, shareAnswers(t, ask1[*kmsg.ShareFetchResponse](f, forgetting)))
+	require.Equal(t, 3, f.c.Faults()[0].Matches, "what a request forgets it does not fetch")
+
 	f.fault("api=ShareFetch error=SHARE_SESSION_NOT_FOUND times=1")
-	require.Equal(t, errorcode.ShareSessionNotFound, ask1[*kmsg.ShareFetchResponse](f, shareFetchOf(3)).ErrorCode)
-	require.Zero(t, ask1[*kmsg.ShareFetchResponse](f, shareFetchOf(3)).ErrorCode, "the session has not moved on")
-	f.fault("api=ShareFetch error=SHARE_SESSION_NOT_FOUND times=1 stage=after")
 	require.Equal(t, errorcode.ShareSessionNotFound, ask1[*kmsg.ShareFetchResponse](f, shareFetchOf(4)).ErrorCode)
-	require.Zero(t, ask1[*kmsg.ShareFetchResponse](f, shareFetchOf(5)).ErrorCode, "the session has moved on")
+	require.Zero(t, ask1[*kmsg.ShareFetchResponse](f, shareFetchOf(4)).ErrorCode, "the session has not moved on")
+	f.fault("api=ShareFetch error=SHARE_SESSION_NOT_FOUND times=1 stage=after")
+	require.Equal(t, errorcode.ShareSessionNotFound, ask1[*kmsg.ShareFetchResponse](f, shareFetchOf(5)).ErrorCode)
+	require.Zero(t, ask1[*kmsg.ShareFetchResponse](f, shareFetchOf(6)).ErrorCode, "the session has moved on")
 }
 
 // Applied and then failed: the records are the member's, and it does not know.
@@ -701,4 +724,24 @@ func TestFaultsUnderWay(t *testing.T) {
 	defer client.Close()
 	require.NoError(t, client.ProduceSync(context.Background(), &kgo.Record{Topic: "t"}).FirstErr())
 	require.NoError(t, c.Close())
+}
+
+// The answer of a request that outlives its connection, as a member's that joins, is held for nobody.
+func TestNothingIsHeldForAConnectionThatHasGone(t *testing.T) {
+	f := newFaulty(t, kshare.WithConfig("group.initial.rebalance.delay.ms", "3000"))
+	f.findCoordinator("g")
+	f.fault("name=stop api=JoinGroup hold stage=after")
+	q := kmsg.NewPtrJoinGroupRequest()
+	q.Version, q.Group, q.ProtocolType, q.SessionTimeoutMillis, q.RebalanceTimeoutMillis = 3, "g", "consumer", 10000, 10000
+	q.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}}
+	sendDirect(f.d, q, 1)
+	require.True(t, f.d.Waits())
+	f.d.Close()
+	f.clock.Advance(3 * time.Second)
+	require.Zero(t, f.c.Faults()[0].Held)
+
+	f.d = f.connect() // one whose connection stays is held
+	sendDirect(f.d, q, 1)
+	f.clock.Advance(20 * time.Second)
+	require.Equal(t, 1, f.c.Faults()[0].Held)
 }
