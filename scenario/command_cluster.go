@@ -32,17 +32,19 @@ orders: 1 partition
 
 // BrokerConfig is the configuration that the cluster command of a scenario asks for.
 func BrokerConfig(f *File) map[string]string {
-	for _, b := range f.blocks {
-		for _, l := range b.commands {
-			if c, err := parseCommand(l.text); err == nil && c.name == "cluster" {
-				if with, err := clusterSettings(c); err == nil {
-					return with.config
-				}
-			}
-			return nil
-		}
+	lines := f.commandLines()
+	if len(lines) == 0 {
+		return nil
 	}
-	return nil
+	c, err := parseCommand(lines[0])
+	if err != nil || c.name != "cluster" {
+		return nil
+	}
+	with, err := clusterSettings(c)
+	if err != nil {
+		return nil
+	}
+	return with.config
 }
 
 var timings = map[string]kshare.Timing{"fast": kshare.TimingFast, "kafka": kshare.TimingKafka}

@@ -47,14 +47,13 @@ INVALID_SHARE_SESSION_EPOCH (123)
 
 // fetchOptions are what a fetch command asks for.
 type fetchOptions struct {
-	acks                          []acknowledgements
-	wait                          time.Duration
-	min, max, records, batch      int64
-	mode                          int8
-	partitions                    []topicPartition // nil for the assigned ones
-	epoch                         *int32
-	renew                         bool
-	emptyPartitions, anyMaxRecord bool
+	acks                     []acknowledgements
+	wait                     time.Duration
+	min, max, records, batch int64
+	mode                     int8
+	partitions               []topicPartition // nil for the assigned ones
+	epoch                    *int32
+	renew                    bool
 }
 
 var acquireModes = map[string]int8{"batch_optimized": 0, "record_limit": 1}

@@ -46,7 +46,6 @@ type produced struct {
 	codec    int8
 	sequence int64 // -1 for the producer's next
 	txn      bool
-	age      string // as written
 }
 
 var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}

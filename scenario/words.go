@@ -258,12 +258,6 @@ func partitionList(s string) (all []topicPartition, err error) {
 	return all, nil
 }
 
-// isPartition tells whether a word looks like a partition.
-func isPartition(s string) bool {
-	_, err := parsePartition(s)
-	return err == nil
-}
-
 // offsets writes a range of offsets, both inclusive.
 func offsets(first, last int64) string {
 	if first == last {
