@@ -54,6 +54,8 @@ var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 const (
 	maxProduced     = 100_000
 	maxProducedSize = 64 << 20
+	// maxProducedInAll bounds what all of a scenario make.
+	maxProducedInAll = 512 << 20
 )
 
 func parseProduce(c *call) (p produced, err error) {
@@ -157,6 +159,14 @@ func produce(s *step, c *call) error {
 			return mistakef("there is no producer %s; init-producer makes one", name)
 		}
 		client = name
+	}
+	for _, records := range p.batches {
+		for _, r := range records {
+			s.produced += len(r.key) + len(r.value)
+		}
+	}
+	if s.produced > maxProducedInAll {
+		return mistakef("the scenario has produced %d bytes; it may %d", s.produced, maxProducedInAll)
 	}
 	var ranges []string
 	for _, records := range p.batches {

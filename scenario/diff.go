@@ -40,7 +40,7 @@ type Differ struct {
 // and then.
 func (d *Differ) Compare(f *File) (*Comparison, error) {
 	c, err := d.once(f)
-	if err != nil || !c.differs() {
+	if err != nil || !c.Differs() {
 		return c, err
 	}
 	for range confirmations {
@@ -90,9 +90,9 @@ func (d *Differ) once(f *File) (*Comparison, error) {
 
 // Shrink looks for a shorter scenario that differs too, within a number of runs, and returns it with what it shows.
 func (d *Differ) Shrink(f *File, budget int) (*Comparison, error) {
-	small, err := Shrink(f, budget, func(f *File) (bool, error) {
+	small, err := Shrink(f, budget, func(f *File) bool {
 		c, err := d.Compare(f)
-		return err == nil && c.differs(), err
+		return err == nil && c.Differs() // without something it may be no scenario any more
 	})
 	if err != nil {
 		return nil, err
@@ -100,7 +100,8 @@ func (d *Differ) Shrink(f *File, budget int) (*Comparison, error) {
 	return d.Compare(small)
 }
 
-func (c *Comparison) differs() bool {
+// Differs tells whether a command differs.
+func (c *Comparison) Differs() bool {
 	_, differ, _ := c.Tally()
 	return differ > 0
 }

@@ -19,6 +19,7 @@ type Local struct {
 	started *kshare.Cluster
 	settled []kshare.Option // how it was started, for a restart
 	memory  *kshare.Memory
+	disturb func([]byte) []byte   // what becomes of a frame before the broker gets it, nil for nothing
 	stays   bool                  // the cluster is another's, which the scenario neither starts nor closes
 	ids     map[string][][16]byte // what topics are to be called, by name, before ids are made up
 }
@@ -126,11 +127,11 @@ func (l *Local) open(node int32, _ string) (conn, error) {
 	}
 	if node != 0 {
 		d, err := l.started.OpenDirect(node)
-		return direct{d}, err
+		return direct{d, l.disturb}, err
 	}
 	for _, n := range l.started.InspectNodes() {
 		if d, err := l.started.OpenDirect(n.ID); err == nil {
-			return direct{d}, nil
+			return direct{d, l.disturb}, nil
 		}
 	}
 	return nil, errors.New("no node runs")
@@ -144,8 +145,17 @@ func (l *Local) close() error {
 }
 
 // direct is a direct connection.
-type direct struct{ *kshare.Direct }
+type direct struct {
+	*kshare.Direct
+	disturb func([]byte) []byte // nil for none
+}
 
-func (d direct) send(frame []byte)        { d.Send(frame) }
+func (d direct) send(frame []byte) {
+	if d.disturb != nil {
+		frame = d.disturb(frame)
+	}
+	d.Send(frame)
+}
+
 func (d direct) receive() ([]byte, error) { return d.Receive() }
 func (d direct) close()                   { d.Close() }

@@ -20,6 +20,6 @@ func TestRandomIsAFunctionOfItsSeed(t *testing.T) {
 		d := &Differ{Here: local, There: func() Target { return local() }, Prefix: "p"}
 		c, err := d.Compare(f)
 		require.NoError(t, err)
-		require.False(t, c.differs(), "seed %d\n%s", seed, c.SideBySide("first", "second"))
+		require.False(t, c.Differs(), "seed %d\n%s", seed, c.SideBySide("first", "second"))
 	}
 }

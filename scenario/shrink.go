@@ -1,43 +1,66 @@
 package scenario
 
 import (
+	"slices"
 	"strings"
 )
 
-// Shrink looks for a shorter scenario of which differs is still true, by leaving out commands, asking at most budget times. The first command stays.
-func Shrink(f *File, budget int, differs func(*File) (bool, error)) (*File, error) {
-	lines := f.commandLines()
-	for size := len(lines) / 2; size > 0; {
-		removed := false
-		for at := len(lines) - size; at > 0 && budget > 0; at -= size {
-			shorter := append(append([]string{}, lines[:at]...), lines[at+size:]...)
-			budget--
-			candidate, err := fromLines(f.Name, shorter)
-			if err != nil {
-				continue // without what was left out it is no scenario
-			}
-			ok, err := differs(candidate)
-			if err != nil {
-				continue
-			}
-			if ok {
-				lines, removed = shorter, true
-			}
-		}
-		if budget <= 0 {
-			break
-		}
-		if !removed || size > len(lines)/2 {
-			if size == 1 && !removed {
-				break
-			}
-			size = max(1, min(size/2, len(lines)/2))
-			if len(lines) < 2 {
-				break
-			}
+// Shrink looks for a shorter scenario of which differs is still true, asking at most budget times: first commands are left out, in halves, quarters and so on, then
+// single words of those that remain. The first command stays.
+func Shrink(f *File, budget int, differs func(*File) bool) (*File, error) {
+	s := &shrinking{name: f.Name, lines: f.commandLines(), budget: budget, differs: differs}
+	for size := (len(s.lines) - 1) / 2; size > 0; {
+		if !s.leaveOut(size) {
+			size /= 2
 		}
 	}
-	return fromLines(f.Name, lines)
+	for i := 1; i < len(s.lines); i++ {
+		s.leaveOutWords(i)
+	}
+	return fromLines(s.name, s.lines)
+}
+
+// shrinking is a scenario on its way to a shorter one.
+type shrinking struct {
+	name    string
+	lines   []string
+	budget  int
+	differs func(*File) bool
+}
+
+// try takes other lines if the difference is still there.
+func (s *shrinking) try(lines []string) bool {
+	f, err := fromLines(s.name, lines)
+	if err != nil || s.budget <= 0 {
+		return false
+	}
+	s.budget--
+	if !s.differs(f) {
+		return false
+	}
+	s.lines = lines
+	return true
+}
+
+// leaveOut tries to do without each run of so many lines, the last first, and tells whether it could do without any.
+func (s *shrinking) leaveOut(size int) (any bool) {
+	for at := len(s.lines) - size; at > 0; at -= size {
+		any = s.try(slices.Concat(s.lines[:at], s.lines[at+size:])) || any
+	}
+	return any
+}
+
+// leaveOutWords tries to do without each word of a line but its first.
+func (s *shrinking) leaveOutWords(i int) {
+	for at := len(strings.Fields(s.lines[i])) - 1; at > 0; at-- {
+		words := strings.Fields(s.lines[i])
+		if at >= len(words) {
+			continue
+		}
+		lines := slices.Clone(s.lines)
+		lines[i] = strings.Join(slices.Delete(words, at, at+1), " ")
+		s.try(lines)
+	}
 }
 
 // commandLines are the commands of all blocks.

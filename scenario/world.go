@@ -33,6 +33,7 @@ type world struct {
 	made      map[string][][16]byte // all ids by name on the wire, in the order of their appearance
 	byID      map[[16]byte]string
 	members   map[memberKey]*member
+	produced  int // bytes of keys and values
 	producers map[string]*producer
 	// transactions tells whether the transaction coordinators were made.
 	transactions bool

@@ -1,0 +1,52 @@
+package scenario
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"kshare"
+)
+
+// A broker with a bug, which accepts what is released, is found out by golden files and by random scenarios, and the script that shows it is short. Package
+// differential finds it out against Apache Kafka in the same way.
+func TestABugIsFoundOut(t *testing.T) {
+	t.Run("by golden files", func(t *testing.T) {
+		failed := 0
+		for _, name := range scenarioFiles(t, scenarios) {
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			f, err := Parse(name, text)
+			require.NoError(t, err)
+			if r, err := Run(f, NewMutant(), Options{}); err != nil || r.Failed() > 0 {
+				failed++
+			}
+		}
+		assert.GreaterOrEqual(t, failed, 10)
+	})
+	t.Run("by a random seed", func(t *testing.T) {
+		d := &Differ{
+			Here:   func() *Local { return NewMutant(kshare.WithTiming(kshare.TimingKafka)) },
+			There:  func() Target { return NewLocal(kshare.WithTiming(kshare.TimingKafka)) },
+			Prefix: "p",
+		}
+		for seed := uint64(1); seed <= 10; seed++ {
+			f, err := Random(seed, 50)
+			require.NoError(t, err)
+			c, err := d.Compare(f)
+			require.NoError(t, err)
+			if !c.Differs() {
+				continue
+			}
+			small, err := d.Shrink(f, 200)
+			require.NoError(t, err)
+			require.True(t, small.Differs())
+			assert.Less(t, len(small.Commands), 15, "seed %d\n%s", seed, small.File.Text())
+			t.Logf("seed %d, shrunk from %d commands:\n%s%s", seed, len(c.Commands), small.File.Text(), small.SideBySide("mutant", "kshare"))
+			return
+		}
+		t.Error("no seed from 1 to 10 finds it")
+	})
+}
