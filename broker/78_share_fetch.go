@@ -286,7 +286,7 @@ func (f *shareFetch) attempt(last bool) shareResults {
 	// Apache Kafka has read the fresh ones before it reads the others, within limits of their own, and puts them behind.
 	known := len(ready)
 	ready = append(ready, fresh...)
-	if len(ready) > 0 && (last || failed || f.enoughBytes(ready)) {
+	if len(ready) > 0 && (last || failed || f.enoughBytes(ready, open)) {
 		failed = f.acquire(ready, known, open, results) || failed || f.q.MaxRecords < 0
 	}
 	if last || failed {
@@ -399,19 +399,28 @@ func (f *shareFetch) named(at sharesession.Partition) bool {
 	return false
 }
 
-// enoughBytes tells whether the partitions together have MinBytes to read.
-func (f *shareFetch) enoughBytes(ready []shareReady) bool {
+// enoughBytes tells whether the partitions together have MinBytes to read, of each no more counted than may be given of it.
+func (f *shareFetch) enoughBytes(ready []shareReady, open int) bool {
 	if f.q.MinBytes <= 1 {
 		return true
 	}
 	left := int(min(f.q.MinBytes, f.q.MaxBytes))
+	most := int(f.q.MaxBytes) / open
 	for _, sp := range ready {
-		read, err := sp.partition.log.Read(max(sp.state.NextFetchOffset(), sp.partition.log.StartOffset()), sp.end(), int(f.q.MaxBytes), true)
+		from, end := max(sp.state.NextFetchOffset(), sp.partition.log.StartOffset()), sp.end()
+		read, err := sp.partition.log.Read(from, end, most, true)
 		if err != nil {
 			return true // the acquisition says what is wrong
 		}
-		left -= sizeOf(read)
-		if left <= 0 {
+		bounds, err := batchBounds(read)
+		if err != nil {
+			return true
+		}
+		size := min(sizeOf(read), most)
+		if n := len(bounds); n > 0 && bounds[n-1].LastOffset+1 < end {
+			size = most // there is more than fits
+		}
+		if left -= size; left <= 0 {
 			return true
 		}
 	}
