@@ -86,7 +86,11 @@ func decodeBatch(all []shownRecord, h *protocol.BatchHeader, batch []byte) ([]sh
 			}
 			return all, err
 		}
-		all = append(all, shownRecord{h.BaseOffset + int64(r.OffsetDelta), showRecord(h, &r), h.BaseTimestamp + r.TimestampDelta})
+		timestamp := h.BaseTimestamp + r.TimestampDelta
+		if h.IsLogAppendTime() {
+			timestamp = h.MaxTimestamp
+		}
+		all = append(all, shownRecord{h.BaseOffset + int64(r.OffsetDelta), showRecord(h, &r), timestamp})
 	}
 	return all, nil
 }
