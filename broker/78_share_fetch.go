@@ -86,7 +86,7 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 		f.settle()
 		return &shareFetchAnswer{errorCode: errorcode.UnknownServerError}
 	}
-	results := f.attempt(false)
+	results := f.begin()
 	if f.settle() && results == nil {
 		results = f.attempt(false)
 	}
@@ -146,7 +146,9 @@ type shareFetch struct {
 	unsettled []*shareAckResult
 	writes    openWrites
 	// loaded are the share partitions whose state this request was the first to ask for, early tells that there was no share coordinator to ask.
+	// cold are those that it has not asked for yet, in the order of the session: with timing=kafka their states come in one by one.
 	loaded map[*sharePartition]bool
+	cold   []*partition
 	early  bool
 }
 
@@ -244,6 +246,34 @@ type shareResult struct {
 type shareReady struct {
 	*sharePartition
 	at int
+}
+
+// begin attempts for the first time to acquire what there is. With timing=kafka the partitions whose state is read first join one after the other, as the
+// share coordinator answers, and the request is answered as soon as it has something: the answer leaves out those that have not joined.
+func (f *shareFetch) begin() shareResults {
+	f.findCold()
+	results := f.attempt(false)
+	for results == nil && len(f.cold) > 0 {
+		f.cold = f.cold[1:]
+		results = f.attempt(false)
+	}
+	for _, p := range f.cold {
+		f.read(&shareLoad{}, p)
+	}
+	f.cold = nil
+	return results
+}
+
+// findCold finds the partitions whose state is not known yet, of which a request that may wait reads one after the other.
+func (f *shareFetch) findCold() {
+	if f.caller.request.cluster.timing == TimingFast || f.q.MaxWaitMillis <= 0 || f.q.MaxBytes == 0 || f.q.MaxRecords == 0 {
+		return
+	}
+	for _, at := range f.session.Partitions {
+		if p, code := f.find(at); code == errorcode.None && p.shareGroups[f.caller.group] == nil {
+			f.cold = append(f.cold, p)
+		}
+	}
 }
 
 // attempt acquires what there is. It returns nil where the fetch has to wait, which it does not where last is set or it may not.
@@ -356,7 +386,7 @@ func (f *shareFetch) load(at sharesession.Partition) shareLoad {
 func (f *shareFetch) read(l *shareLoad, p *partition) {
 	c := f.caller.request.cluster
 	known := p.shareGroups[f.caller.group] != nil
-	if !known && (&sharePartition{partition: p, group: f.caller.group}).unreachable(f.caller.request.node) != errorcode.None {
+	if slices.Contains(f.cold, p) || !known && (&sharePartition{partition: p, group: f.caller.group}).unreachable(f.caller.request.node) != errorcode.None {
 		l.unready = true
 		return
 	}
@@ -475,9 +505,6 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 				result.leader = ack.leader
 			}
 		}
-		if !f.session.Listed(at, len(result.acquired) > 0, result.errorCode, ack != nil) {
-			return
-		}
 		t := a.topic(at.TopicID)
 		t.partitions = append(t.partitions, result)
 		a.size += result.size
@@ -497,7 +524,10 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 		scalaTrieOrder(order)
 	}
 	for _, o := range order {
-		add(f.session.Partitions[o.at], results[o.at].shareFetchResult)
+		at, result := f.session.Partitions[o.at], results[o.at].shareFetchResult
+		if f.session.Listed(at, len(result.acquired) > 0, result.errorCode) {
+			add(at, result)
+		}
 	}
 	for _, at := range f.ackOrder {
 		if !f.acks[at].answered {

@@ -50,8 +50,8 @@ type session struct {
 	members    map[Partition]*entry
 }
 
-// entry is a partition of a session. It owes the client an entry in the next answer when it is new, and when the
-// last answer had an error for it, so that the client sees the error go.
+// entry is a partition of a session. It owes the client an entry in the next answer when it was added to the session, and when the last answer had an error
+// for it, so that the client sees the error go. The answer to epoch 0, which lists all there is to tell, leaves nothing owed, not even after an error.
 type entry struct{ owed bool }
 
 // New makes the sessions of a node that has none.
@@ -117,7 +117,7 @@ func (s *Sessions) Fetch(r *FetchRequest, capacity int) (*Fetch, int16) {
 	if r.Epoch == FinalEpoch {
 		return &Fetch{Final: true, session: old, next: old.epoch}, errorcode.None
 	}
-	old.add(r.Partitions)
+	old.add(r.Partitions, true)
 	old.forget(r.Forgotten)
 	old.epoch = nextEpoch(old.epoch)
 	return &Fetch{Partitions: old.rotated(r.Epoch), session: old, next: old.epoch}, errorcode.None
@@ -141,7 +141,7 @@ func (s *Sessions) create(r *FetchRequest, capacity int) (*Fetch, int16) {
 		s.remove(old)
 	}
 	made := &session{key: r.Key, connection: r.Connection, epoch: 1, members: make(map[Partition]*entry, len(r.Partitions))}
-	made.add(r.Partitions)
+	made.add(r.Partitions, false)
 	s.byKey[r.Key] = made
 	s.byConnection[r.Connection] = append(s.byConnection[r.Connection], made)
 	if s.groups[r.Connection] == nil {
@@ -202,15 +202,14 @@ func (s *Sessions) find(key Key, epoch int32) (*session, int16) {
 // answer is INVALID_SHARE_SESSION_EPOCH without partitions.
 func (f *Fetch) Current() bool { return f.full || f.session.epoch == f.next }
 
-// Listed tells whether the answer has an entry for a partition, and notes what the client has seen; it is asked
-// once for each partition an answer may list. After epoch 0 every partition is listed. Later one with records,
-// an error or the result of acknowledgements is, one that this request added, and one whose last entry had an
-// error. With the final epoch only results of acknowledgements are.
-func (f *Fetch) Listed(p Partition, records bool, errorCode int16, acknowledged bool) bool {
-	if f.Final {
-		return acknowledged
+// Listed tells whether the answer has an entry for a partition of which the fetch has something to tell, and notes what the client has seen; it is asked
+// once for each. After epoch 0 every such partition is listed. Later one with records or an error is, one that was added to the session and has not been
+// listed since, and one whose last entry had an error. Results of acknowledgements are listed whatever Listed says.
+func (f *Fetch) Listed(p Partition, records bool, errorCode int16) bool {
+	if f.full {
+		return true
 	}
-	listed := f.full || records || errorCode != errorcode.None || acknowledged
+	listed := records || errorCode != errorcode.None
 	if e := f.session.members[p]; e != nil {
 		listed = listed || e.owed
 		e.owed = errorCode != errorcode.None
@@ -278,10 +277,10 @@ func (s *Sessions) remove(old *session) Ended {
 	return Ended{Key: old.key, Partitions: old.order}
 }
 
-func (s *session) add(partitions []Partition) {
+func (s *session) add(partitions []Partition, owed bool) {
 	for _, p := range partitions {
 		if s.members[p] == nil {
-			s.members[p] = &entry{owed: true}
+			s.members[p] = &entry{owed: owed}
 			s.order = append(s.order, p)
 		}
 	}

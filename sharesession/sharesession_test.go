@@ -110,8 +110,6 @@ func TestPull5414FinalFetchAcquiresNothing(t *testing.T) {
 	require.True(t, f.Final)
 	require.Empty(t, f.Partitions)
 	require.True(t, f.Current())
-	require.True(t, f.Listed(parts(0)[0], false, 0, true))
-	require.False(t, f.Listed(parts(1)[0], false, 0, false))
 	ended, _ := s.Close(m1)
 	require.Equal(t, parts(0, 1), ended.Partitions, "the request has added none")
 }
@@ -201,29 +199,31 @@ func TestTwice(t *testing.T) {
 func TestListed(t *testing.T) {
 	s := New()
 	p := parts(0, 1)
-	next := func(epoch int32, added ...Partition) func(Partition, bool, int16, bool) bool {
+	next := func(epoch int32, added ...Partition) func(Partition, bool, int16) bool {
 		return fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: epoch, Partitions: added}).Listed
 	}
 	listed := next(0, p[0])
-	require.True(t, listed(p[0], false, 0, false), "all after epoch 0")
+	require.True(t, listed(p[0], false, errorcode.UnknownTopicOrPartition), "all after epoch 0")
 	listed = next(1)
-	require.False(t, listed(p[0], false, 0, false))
+	require.False(t, listed(p[0], false, 0), "an error after epoch 0 leaves nothing owed")
 	listed = next(2, p[1])
-	require.False(t, listed(p[0], false, 0, false))
-	require.True(t, listed(p[1], false, 0, false), "added by the request")
-	listed = next(3, p[1])
-	require.False(t, listed(p[1], false, 0, false), "it was in the session")
-	require.True(t, listed(p[0], true, 0, false), "records")
-	listed = next(4)
-	require.True(t, listed(p[0], false, 0, true), "the result of an acknowledgement")
-	require.True(t, listed(p[1], false, errorcode.UnknownTopicOrPartition, false))
+	require.False(t, listed(p[0], false, 0))
+	listed = next(3)
+	require.True(t, listed(p[1], false, 0), "added by the last request, which had nothing to tell of it")
+	listed = next(4, p[1])
+	require.False(t, listed(p[1], false, 0), "it was in the session")
+	require.True(t, listed(p[0], true, 0), "records")
 	listed = next(5)
-	require.True(t, listed(p[1], false, errorcode.UnknownTopicOrPartition, false), "errors stay")
+	require.True(t, listed(p[1], false, errorcode.UnknownTopicOrPartition))
 	listed = next(6)
-	require.True(t, listed(p[1], false, 0, false), "the error has gone")
+	require.True(t, listed(p[1], false, errorcode.UnknownTopicOrPartition), "errors stay")
 	listed = next(7)
-	require.False(t, listed(p[1], false, 0, false))
-	require.True(t, listed(parts(9)[0], false, 0, true), "not in the session, but acknowledged")
+	require.True(t, listed(p[1], false, 0), "the error has gone")
+	listed = next(8)
+	require.False(t, listed(p[1], false, 0))
+	next(0, p[0], p[1])
+	listed = next(1)
+	require.False(t, listed(p[1], false, 0), "what epoch 0 did not tell of is not owed")
 }
 
 // TestOvertaken answers a fetch that waited while the session went on.
