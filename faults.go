@@ -38,6 +38,9 @@ type Request = requestlog.Entry
 // Requests returns the requests that a query picks among those that WithRequestLog remembers, the oldest first. It fails for an API that Kafka has not.
 func (c *Cluster) Requests(q RequestQuery) ([]Request, error) { return c.broker().Requests(q) }
 
+// RequestLog is how many requests are remembered at most, 0 without WithRequestLog.
+func (c *Cluster) RequestLog() int { return c.options.broker.RequestLog }
+
 // WithRequestLog remembers the last n requests and how they were answered, for Cluster.Requests. Of a body of more than 1 MiB only the size is
 // kept. Without it nothing is remembered, and nothing is spent on it.
 func WithRequestLog(n int) Option {

@@ -410,7 +410,7 @@ func (c *Cluster) InspectSharePartition(group, topic string, partition int32) (*
 	return c.broker().InspectSharePartition(group, topic, partition)
 }
 
-// NodeState is a node and its address.
+// NodeState is a node, its address and how it does.
 type NodeState = broker.NodeState
 
 // InspectNodes returns all nodes in the order of their ids.

@@ -11,16 +11,21 @@ import (
 
 // NodeState is a node of the cluster.
 type NodeState struct {
-	ID   int32
-	Host string // as clients are told, like Port
-	Port int32
+	ID     int32
+	Host   string // as clients are told, like Port
+	Port   int32
+	Runs   bool // it was not stopped
+	CutOff bool
+	Fenced bool // the others have given it up
 }
 
 // InspectNodes returns all nodes in the order of their ids.
 func (c *Cluster) InspectNodes() []NodeState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	all := make([]NodeState, len(c.nodes))
 	for i, n := range c.nodes {
-		all[i] = NodeState{ID: n.id, Host: n.host, Port: n.port}
+		all[i] = NodeState{ID: n.id, Host: n.host, Port: n.port, Runs: n.listener != nil, CutOff: n.gate.isShut(), Fenced: n.fenced}
 	}
 	return all
 }

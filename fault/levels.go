@@ -12,6 +12,9 @@ import (
 
 var allLevels = []Level{Top, Group, Coordinator, Resource, Member, Entry, Topic, Partition, Acknowledge}
 
+// Levels are all levels, from the highest to the lowest.
+func Levels() []Level { return slices.Clone(allLevels) }
+
 func joinLevels(levels []Level) string {
 	text := make([]string, len(levels))
 	for i, l := range levels {

@@ -16,6 +16,7 @@ type File struct {
 type block struct {
 	text     []string // comments and blank lines before the commands
 	commands []line
+	stated   bool // what the commands are to show is there, be it nothing
 	expected []string
 	end      int // the line after the last
 }
@@ -75,6 +76,7 @@ func Parse(name string, text []byte) (*File, error) {
 			if len(b.commands) == 0 {
 				return nil, &Mistake{name, i + 1, "a line " + separator + " without a command before it"}
 			}
+			b.stated = true
 			for i++; i < len(lines) && lines[i] != ""; i++ {
 				b.expected = append(b.expected, lines[i])
 			}
@@ -112,6 +114,14 @@ func Parse(name string, text []byte) (*File, error) {
 		}
 	}
 	return f, nil
+}
+
+// Commands is the number of commands.
+func (f *File) Commands() (n int) {
+	for _, b := range f.blocks {
+		n += len(b.commands)
+	}
+	return n
 }
 
 // Format writes the scenario, with what was shown by each block in place of what it is to show.

@@ -30,6 +30,7 @@ type Report struct {
 // BlockReport is what the commands of a block have shown.
 type BlockReport struct {
 	Commands []CommandReport
+	Stated   bool     // the file says what they are to show, be it nothing
 	Expected []string // lines
 	// Compared tells whether what was shown can be held against what is expected: not where a command was left out.
 	Compared bool
@@ -128,7 +129,7 @@ func (r *runner) file(f *File, report *Report) error {
 		if len(b.commands) == 0 {
 			continue
 		}
-		report.Blocks = append(report.Blocks, BlockReport{Expected: b.expected, Compared: true})
+		report.Blocks = append(report.Blocks, BlockReport{Stated: b.stated, Expected: b.expected, Compared: true})
 		x := &report.Blocks[len(report.Blocks)-1]
 		for _, l := range b.commands {
 			c, err := r.command(l)
@@ -273,7 +274,7 @@ func (w *world) execute(c *call) ([]string, error) {
 	if st.finished && st.fails() {
 		return nil, st.err
 	}
-	if w.target.cluster() != nil {
+	if w.target.virtual() {
 		return nil, nil
 	}
 	_, err := w.foreground(&call{command: &command{run: func(s *step, _ *call) error { return s.sleep(headStart) }}})
