@@ -1,0 +1,105 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare"
+	"kshare/control"
+)
+
+func TestFaults(t *testing.T) {
+	a := newAPI(t)
+	var made control.Created
+	a.post("/v1/faults", map[string]any{"api": "Produce", "topic": "orders", "error": "NOT_LEADER_OR_FOLLOWER", "times": 1}, &made)
+	require.Equal(t, 1, made.ID)
+	a.post("/v1/faults", map[string]any{"text": "name=slow api=ListOffsets hold"}, &made)
+	require.Equal(t, 2, made.ID)
+	a.post("/v1/faults", map[string]any{"api": 3, "client": "nobody", "delay": "1.5s", "stage": "after"}, &made)
+	require.Equal(t, []string{"orders-0: NOT_LEADER_OR_FOLLOWER (6), leader unknown", "orders-0: offset 0"}, a.run("produce orders-0 a\nproduce orders-0 a\n"))
+
+	var all control.Faults
+	a.get("/v1/faults", &all)
+	require.Len(t, all.Faults, 3)
+	require.Equal(t, []int{2, 1, 0}, []int{all.Faults[0].Matches, all.Faults[0].Acts, all.Faults[0].Held})
+	require.Equal(t, "name=slow api=ListOffsets hold", all.Faults[1].Text)
+
+	waiting, err := a.cluster.OpenDirect(1)
+	require.NoError(t, err)
+	defer waiting.Close()
+	list := kmsg.NewPtrListOffsetsRequest()
+	list.Version = 8
+	waiting.Send(kmsg.NewRequestFormatter().AppendRequest(nil, list, 1)[4:])
+	a.get("/v1/faults", &all)
+	require.Equal(t, 1, all.Faults[1].Held)
+	var released control.Released
+	a.post("/v1/release", map[string]any{"name": "slow"}, &released)
+	require.Equal(t, 1, released.Released)
+	require.False(t, waiting.Waits())
+	require.Contains(t, a.refused(http.StatusNotFound, http.MethodPost, "/v1/release", map[string]any{"name": "none"}), "none")
+
+	a.call(http.MethodDelete, "/v1/faults/2", nil, nil)
+	require.Contains(t, a.refused(http.StatusNotFound, http.MethodDelete, "/v1/faults/2", nil), "there is no fault 2")
+	require.Contains(t, a.refused(http.StatusBadRequest, http.MethodDelete, "/v1/faults/two", nil), "id: two is not a whole number")
+	a.call(http.MethodDelete, "/v1/faults", nil, nil)
+	a.get("/v1/faults", &all)
+	require.Empty(t, all.Faults)
+}
+
+func TestWrongFaults(t *testing.T) {
+	a := newAPI(t)
+	for body, reason := range map[string]string{
+		`{"api": "Fetsh", "close": true}`:       "Fetch",
+		`{"api": "Fetch", "shut": true}`:        `no key "shut"`,
+		`{"api": "Fetch", "close": "yes"}`:      `"close": "yes" is not true or false`,
+		`{"api": "Fetch"}`:                      "does nothing",
+		`{"text": "api=Fetch"}`:                 "does nothing",
+		`{"text": 5}`:                           "text: 5 is not text",
+		`{"text": "close", "api": "Fetch"}`:     `no field "api" here; there are text`,
+		`{"api": "Fetch", "close": {"a": [1]}}`: `"close"`,
+	} {
+		require.Contains(t, a.refused(http.StatusBadRequest, http.MethodPost, "/v1/faults", body), reason, body)
+	}
+}
+
+func TestRequests(t *testing.T) {
+	a := newAPI(t)
+	client, err := kgo.NewClient(kgo.SeedBrokers(a.cluster.Addrs()...), kgo.Dialer(a.cluster.Dial), kgo.ClientID("app"))
+	require.NoError(t, err)
+	defer client.Close()
+	require.NoError(t, client.ProduceSync(context.Background(), &kgo.Record{Topic: "orders", Value: []byte("a")}).FirstErr())
+	var all control.Requests
+	a.get("/v1/requests?client=app&api=Produce&topic=orders", &all)
+	require.Len(t, all.Requests, 1)
+	r := all.Requests[0]
+	require.Equal(t, "answered", r.Outcome)
+	require.Equal(t, began, r.Arrived)
+	require.Equal(t, began, *r.Answered)
+	var q, p map[string]any
+	require.NoError(t, json.Unmarshal(r.Request, &q))
+	require.NoError(t, json.Unmarshal(r.Answer, &p))
+	require.EqualValues(t, -1, q["Acks"])
+	require.Contains(t, p, "Topics")
+
+	a.get("/v1/requests", &all)
+	require.Greater(t, len(all.Requests), 1)
+	last := all.Requests[len(all.Requests)-1]
+	a.get("/v1/requests?limit=1", &all)
+	require.Equal(t, last.Seq, all.Requests[0].Seq)
+	require.Len(t, all.Requests, 1)
+	require.Contains(t, a.refused(http.StatusBadRequest, http.MethodGet, "/v1/requests?limit=5000", nil), "limit: 5000 is not a number from 1 to 1000")
+	require.Contains(t, a.refused(http.StatusBadRequest, http.MethodGet, "/v1/requests?api=Fetsh", nil), "Fetsh")
+	require.Contains(t, a.refused(http.StatusBadRequest, http.MethodGet, "/v1/requests?since=-1", nil), "since: -1 is not a whole number, 0 or more")
+
+	cluster, err := kshare.Start(kshare.WithInMemoryNetwork())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, cluster.Close()) }()
+	unlogged := &api{t, cluster, control.Handler(cluster, control.Options{})}
+	require.Contains(t, unlogged.refused(http.StatusConflict, http.MethodGet, "/v1/requests", nil), "--request-log")
+}
