@@ -10,10 +10,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"kshare"
+	"kshare/clock"
 	"kshare/config"
 )
 
@@ -30,6 +32,11 @@ type serveFlags struct {
 	timing     string
 	readyFile  string
 	logLevel   string
+	clock      string
+	clockStart string
+	requestLog int
+	http       string
+	httpNames  []string
 }
 
 func serveCommand() *cobra.Command {
@@ -43,7 +50,11 @@ When it accepts connections it prints one line to standard output,
 
     READY host:port[,host:port...]
 
-which is what a client takes as its bootstrap servers. Logs go to standard error.`,
+which is what a client takes as its bootstrap servers. With --http a second one follows,
+
+    HTTP host:port
+
+which is where the control interface is; GET /openapi.json describes it. Logs go to standard error.`,
 		Example: `  kshare serve --topic orders:3 --config group.share.record.lock.duration.ms=15000
   kshare serve --listen 127.0.0.1:0 --brokers 3 --dir ./data`,
 		Args: cobra.NoArgs,
@@ -59,7 +70,12 @@ which is what a client takes as its bootstrap servers. Logs go to standard error
 	flags.StringArrayVar(&f.properties, "properties", nil, "`file` of broker configurations in the format of server.properties; --config overrides it")
 	flags.StringArrayVar(&f.features, "feature", nil, "`name=level` to finalise at the first start, as in share.version=1; may be repeated")
 	flags.StringVar(&f.timing, "timing", "fast", "fast: waits that carry no meaning are shortened; kafka: waits as long as Apache Kafka 4.4.0")
-	flags.StringVar(&f.readyFile, "ready-file", "", "`file` to write the READY line to as well; one that is there is removed first")
+	flags.StringVar(&f.readyFile, "ready-file", "", "`file` to write the READY line to as well, and the HTTP line; one that is there is removed first")
+	flags.StringVar(&f.clock, "clock", "machine", "machine: time passes; virtual: it stands still until the control interface moves it")
+	flags.StringVar(&f.clockStart, "clock-start", "", "`time` at which a virtual clock stands at first, as in 2027-01-01T00:00:00Z; the machine's where it is not given")
+	flags.IntVar(&f.requestLog, "request-log", 0, "`number` of requests that are remembered for the control interface")
+	flags.StringVar(&f.http, "http", "", "`host:port` of the control interface, port 0 for a free one; without it there is none, and a port alone is on the loopback interface")
+	flags.StringArrayVar(&f.httpNames, "http-name", nil, "host `name` that the control interface is reached by, where that is neither localhost nor an address; may be repeated")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
 	return cmd
 }
@@ -71,7 +87,11 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 			return fmt.Errorf("--ready-file: one of an earlier run cannot be removed: %w", err)
 		}
 	}
-	opts, err := f.options(cmd.ErrOrStderr())
+	log, err := f.log(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	opts, err := f.options(log)
 	if err != nil {
 		return err
 	}
@@ -80,11 +100,18 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 		return err
 	}
 	ready := "READY " + strings.Join(cluster.Addrs(), ",") + "\n"
+	c, err := f.startControl(cluster, log)
+	if err != nil {
+		return errors.Join(err, cluster.Close())
+	}
+	if c != nil {
+		ready += "HTTP " + c.address + "\n"
+	}
 	err = f.announce(cmd.OutOrStdout(), ready)
 	if err == nil {
 		<-cmd.Context().Done()
 	}
-	return errors.Join(err, cluster.Close())
+	return errors.Join(err, c.stop(), cluster.Close())
 }
 
 // announce says that the cluster accepts connections.
@@ -114,14 +141,19 @@ func writeWhole(name, content string) error {
 	return nil
 }
 
-// options turns the flags into options of a cluster.
-func (f *serveFlags) options(logs io.Writer) ([]kshare.Option, error) {
+// log makes the logger.
+func (f *serveFlags) log(logs io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return nil, fmt.Errorf("--log-level %q is not debug, info, warn or error", f.logLevel)
 	}
+	return slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level})), nil
+}
+
+// options turns the flags into options of a cluster.
+func (f *serveFlags) options(log *slog.Logger) ([]kshare.Option, error) {
 	opts := []kshare.Option{
-		kshare.WithLogger(slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level}))),
+		kshare.WithLogger(log),
 		kshare.WithBrokers(f.brokers),
 		kshare.WithListen(f.listen...),
 	}
@@ -138,6 +170,14 @@ func (f *serveFlags) options(logs io.Writer) ([]kshare.Option, error) {
 		opts = append(opts, kshare.WithTiming(kshare.TimingKafka))
 	default:
 		return nil, fmt.Errorf("--timing %q is neither fast nor kafka", f.timing)
+	}
+	c, err := f.clockOption()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, c)
+	if f.requestLog != 0 {
+		opts = append(opts, kshare.WithRequestLog(f.requestLog))
 	}
 	for _, t := range f.topics {
 		opt, err := topicOption(t)
@@ -156,6 +196,28 @@ func (f *serveFlags) options(logs io.Writer) ([]kshare.Option, error) {
 	}
 	configs, err := f.configOptions()
 	return append(opts, configs...), err
+}
+
+// clockOption makes the option for the clock.
+func (f *serveFlags) clockOption() (kshare.Option, error) {
+	switch {
+	case f.clock != "machine" && f.clock != "virtual":
+		return nil, fmt.Errorf("--clock %q is neither machine nor virtual", f.clock)
+	case f.clock == "machine" && f.clockStart != "":
+		return nil, errors.New("--clock-start is of a virtual clock: add --clock virtual")
+	case f.clock == "machine":
+		return kshare.WithClock(clock.Machine{}), nil
+	case f.http == "":
+		return nil, errors.New("--clock virtual moves only when the control interface is told: add --http")
+	}
+	start := time.Now()
+	if f.clockStart != "" {
+		var err error
+		if start, err = time.Parse(time.RFC3339, f.clockStart); err != nil {
+			return nil, fmt.Errorf("--clock-start %q is no time like 2027-01-01T00:00:00Z", f.clockStart)
+		}
+	}
+	return kshare.WithClock(clock.NewVirtual(start)), nil
 }
 
 // configOptions are the broker configurations: those of the files, then those of the command line, which override them.
