@@ -74,7 +74,7 @@ func TestScenarioMistakes(t *testing.T) {
 	require.Contains(t, r.Stopped.Reason, "nothing")
 	require.Len(t, r.Blocks[0].Commands, 2)
 	r = a.scenario("restart\n")
-	require.Contains(t, r.Stopped.Reason, "not restarted")
+	require.Contains(t, r.Stopped.Reason, "not the script's to restart")
 }
 
 // Scripts of strangers end, whatever they ask for, and leave the cluster as good as before.
