@@ -17,19 +17,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startBroker builds and starts a kshare that ends with the test, and returns its bootstrap address; KSHARE_BOOTSTRAP
-// names another broker to use instead.
-func startBroker(t *testing.T) string {
+// buildKshare builds kshare and returns the path of its binary.
+func buildKshare(t *testing.T) string {
 	t.Helper()
-	if bootstrap := os.Getenv("KSHARE_BOOTSTRAP"); bootstrap != "" {
-		return bootstrap
-	}
 	binary := filepath.Join(t.TempDir(), "kshare")
 	build := exec.Command("go", "build", "-o", binary, "./cmd/kshare")
 	build.Dir = ".."
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "go build ./cmd/kshare:\n%s", out)
+	return binary
+}
 
+// startBroker starts a kshare that ends with the test, and returns its bootstrap address; KSHARE_BOOTSTRAP names another
+// broker to use instead.
+func startBroker(t *testing.T, binary string) string {
+	t.Helper()
+	if bootstrap := os.Getenv("KSHARE_BOOTSTRAP"); bootstrap != "" {
+		return bootstrap
+	}
 	cmd := exec.Command(binary, "serve", "--listen", "127.0.0.1:0",
 		"--config", "auto.create.topics.enable=false",
 		"--config", "group.share.min.record.lock.duration.ms=1000")

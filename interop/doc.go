@@ -6,5 +6,6 @@
 // it must have one node, auto.create.topics.enable=false and group.share.min.record.lock.duration.ms=1000.
 //
 // Each program takes the bootstrap address as its argument, makes topics and groups of its own, prints what it does
-// and ends with PASS and status 0, or FAIL and another.
+// and ends with PASS and status 0, or FAIL and another. Those that drive a kshare over its control interface, by the
+// examples of the directory examples, take the path of the binary instead and start one of their own.
 package interop

@@ -22,7 +22,8 @@ func TestInterop(t *testing.T) {
 		t.Skip("runs with KSHARE_INTEROP=1: it needs JDK 17, Maven, Python, Node and Rust")
 	}
 	require.NoError(t, os.MkdirAll(cache, 0o755))
-	bootstrap := startBroker(t)
+	binary := buildKshare(t)
+	bootstrap := startBroker(t, binary)
 	t.Run("clients", func(t *testing.T) {
 		t.Run("franz-go", func(t *testing.T) {
 			t.Parallel()
@@ -36,7 +37,7 @@ func TestInterop(t *testing.T) {
 			name     string
 			dir      string
 			command  func(*testing.T) []string
-			programs [][]string // arguments; BOOTSTRAP stands for the address
+			programs [][]string // arguments; BOOTSTRAP stands for the address, KSHARE for the binary of programs that start their own
 		}{
 			{"java", "java", javaCommand, [][]string{
 				{"kshare.interop.ProducerProgram", "BOOTSTRAP"},
@@ -46,12 +47,14 @@ func TestInterop(t *testing.T) {
 				{"kshare.interop.AdminProgram", "BOOTSTRAP"},
 				{"kshare.interop.AdminGroupsProgram", "BOOTSTRAP"},
 				{"kshare.interop.ToolsProgram", "BOOTSTRAP"},
+				{"kshare.interop.ControlProgram", "KSHARE"},
 			}},
 			{"python", "python", pythonCommand, [][]string{
 				{"producer.py", "BOOTSTRAP"},
 				{"consumer.py", "BOOTSTRAP"},
 				{"admin.py", "BOOTSTRAP"},
 				{"share.py", "BOOTSTRAP"},
+				{"control.py", "KSHARE"},
 			}},
 			{"node", "node", nodeCommand, [][]string{{"main.js", "BOOTSTRAP"}}},
 			{"rust", "rust", rustCommand, [][]string{{"BOOTSTRAP"}}},
@@ -64,8 +67,11 @@ func TestInterop(t *testing.T) {
 						t.Parallel()
 						args := append(command[:len(command):len(command)], program...)
 						for i, a := range args {
-							if a == "BOOTSTRAP" {
+							switch a {
+							case "BOOTSTRAP":
 								args[i] = bootstrap
+							case "KSHARE":
+								args[i] = binary
 							}
 						}
 						out := run(t, programLimit, s.dir, nil, args...)
@@ -79,7 +85,7 @@ func TestInterop(t *testing.T) {
 
 // programName is what tells a program from the others of its suite.
 func programName(args []string) string {
-	name := strings.ReplaceAll(strings.Join(args, " "), "BOOTSTRAP", "")
+	name := strings.NewReplacer("BOOTSTRAP", "", "KSHARE", "").Replace(strings.Join(args, " "))
 	name = strings.TrimSpace(strings.TrimPrefix(name, "kshare.interop."))
 	if name == "" {
 		return "program"

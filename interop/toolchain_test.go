@@ -90,7 +90,7 @@ func javaCommand(t *testing.T) []string {
 // pythonCommand makes a virtual environment with the pinned packages and returns its interpreter.
 func pythonCommand(t *testing.T) []string {
 	t.Helper()
-	need(t, "python3", "Python 3.9 or later with venv")
+	need(t, "python3", "Python 3.10 or later with venv")
 	venv, err := filepath.Abs(filepath.Join(cache, "python"))
 	require.NoError(t, err)
 	python := filepath.Join(venv, "bin", "python")
