@@ -38,16 +38,32 @@ func TestCommandsOfThePages(t *testing.T) {
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
+		reader := &reader{t: t, root: root, binary: binary}
 		for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
 			for _, command := range strings.Split(strings.TrimSpace(block[1]), "\n") {
-				t.Run(page+"/"+command, func(t *testing.T) { runCommand(t, root, binary, command) })
+				t.Run(page+"/"+command, func(t *testing.T) { reader.run(t, command) })
 			}
+		}
+		if reader.leave != nil {
+			reader.leave()
 		}
 	}
 }
 
-// runCommand runs one command of a page the way its reader would, in a directory of its own where it writes something.
-func runCommand(t *testing.T, root, binary, command string) {
+// controlAddress is where the control interface is on the pages.
+const controlAddress = "127.0.0.1:8080"
+
+// reader follows a page.
+type reader struct {
+	t            *testing.T // of all commands
+	root, binary string
+	http         string // where the control interface is of the kshare that the page has started
+	leave        func() // ends that kshare
+}
+
+// run runs one command of a page the way its reader would, in a directory of its own where it writes something.
+func (r *reader) run(t *testing.T, command string) {
+	root, binary := r.root, r.binary
 	words := strings.Fields(command)
 	switch {
 	case command == "make run":
@@ -58,6 +74,15 @@ func runCommand(t *testing.T, root, binary, command string) {
 		require.Contains(t, string(text), "\nmake test\n", "CI runs it")
 	case command == "go build -o bin/kshare ./cmd/kshare":
 		run(t, root, "go", "build", "-o", filepath.Join(t.TempDir(), "kshare"), "./cmd/kshare")
+	case strings.HasPrefix(command, "bin/kshare serve ") && strings.Contains(command, "--http "+controlAddress):
+		cmd := exec.Command(binary, strings.Fields(strings.ReplaceAll(command, controlAddress, "127.0.0.1:0"))[1:]...)
+		_, r.http, r.leave = started(r.t, cmd, true)
+	case words[0] == "curl":
+		if _, err := exec.LookPath("curl"); err != nil {
+			t.Skip("curl is not installed")
+		}
+		require.NotEmpty(t, r.http, "the page has started no kshare with --http %s", controlAddress)
+		run(t, root, "bash", "-c", "curl --fail-with-body -S "+strings.ReplaceAll(strings.TrimPrefix(command, "curl "), controlAddress, r.http))
 	case strings.HasPrefix(command, "bin/kshare serve "):
 		cmd := exec.Command(binary, words[1:]...)
 		cmd.Dir = t.TempDir()
@@ -82,10 +107,24 @@ func run(t *testing.T, dir, name string, args ...string) {
 	require.NoError(t, err, "%s %v: %s", name, args, out)
 }
 
-var readyLine = regexp.MustCompile(`(?m)^READY (\S+)$`)
+var (
+	readyLine = regexp.MustCompile(`(?m)^READY (\S+)$`)
+	httpLine  = regexp.MustCompile(`(?m)^HTTP (\S+)$`)
+)
 
-// serves starts a command that serves Kafka clients, has a record go through it, and ends it. Under make the signal goes to the whole process group.
+// serves starts a command that serves Kafka clients, has a record go through it, and ends it.
 func serves(t *testing.T, cmd *exec.Cmd, roundTrip bool) {
+	t.Helper()
+	addrs, _, end := started(t, cmd, false)
+	defer end()
+	if roundTrip {
+		produceAndConsume(t, strings.Split(addrs, ","))
+	}
+}
+
+// started starts a command that serves Kafka clients and returns what it says of its addresses and how it is ended. Under make the signal goes to the whole
+// process group.
+func started(t *testing.T, cmd *exec.Cmd, http bool) (addrs, httpAddr string, end func()) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -93,25 +132,28 @@ func serves(t *testing.T, cmd *exec.Cmd, roundTrip bool) {
 	cmd.Stderr = &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, cmd.Start())
-	defer func() {
+	end = func() {
 		require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM))
 		_, _ = io.Copy(io.Discard, out)
 		err := cmd.Wait()
 		if !strings.HasSuffix(cmd.Path, "make") {
 			require.NoError(t, err, stderr.String())
 		}
-	}()
-	var addrs string
+	}
 	lines := bufio.NewScanner(out)
-	for addrs == "" && lines.Scan() {
+	for (addrs == "" || http && httpAddr == "") && lines.Scan() {
 		if m := readyLine.FindStringSubmatch(lines.Text()); m != nil {
 			addrs = m[1]
 		}
+		if m := httpLine.FindStringSubmatch(lines.Text()); m != nil {
+			httpAddr = m[1]
+		}
 	}
-	require.NotEmpty(t, addrs, "it ended without READY: %s", stderr.String())
-	if roundTrip {
-		produceAndConsume(t, strings.Split(addrs, ","))
+	if addrs == "" || http && httpAddr == "" {
+		end()
+		require.Fail(t, "it ended without READY, or without HTTP", stderr.String())
 	}
+	return addrs, httpAddr, end
 }
 
 // produceAndConsume has a record go to a broker and come back to a consumer and to a share consumer.
