@@ -34,6 +34,20 @@ var seen = struct {
 	statuses map[string]map[int]bool
 }{statuses: map[string]map[int]bool{}}
 
+// unseen are the operations of which no success was seen.
+func unseen() (names []string) {
+	for path, operations := range described["paths"].(map[string]any) {
+		for method := range operations.(map[string]any) {
+			name := strings.ToUpper(method) + " " + path
+			statuses := seen.statuses[name]
+			if !statuses[http.StatusOK] && !statuses[http.StatusCreated] && !statuses[http.StatusNoContent] {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
 // described is the document, which is the same for all clusters.
 var described map[string]any
 

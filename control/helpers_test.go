@@ -3,8 +3,11 @@ package control_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +21,18 @@ import (
 	"kshare/control"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// When all tests have run, each operation of the document has been seen to succeed.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if code == 0 && flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" {
+			for _, name := range unseen() {
+				fmt.Println("no test has seen this succeed:", name)
+				code = 1
+			}
+		}
+		os.Exit(code)
+	}))
+}
 
 var began = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 
