@@ -45,7 +45,6 @@ config group workers share.auto.offset.reset=earliest
 produce orders-0 a
 join workers m1 orders
 fetch workers m1
-state workers orders-0
 ----
 orders: 1 partition
 workers: ok
@@ -53,9 +52,16 @@ orders-0: offset 0
 m1: epoch 3, assigned orders-0
 orders-0: acquired 0 count 1, lock 30s
   0 a
-orders-0: start 0, end 1, 1 in flight
-  0  ACQUIRED   count 1  m1, lock 30s
-persisted: start -1, state epoch 2
+
+share-writes slow workers hold=yes
+----
+slow: set
+
+leave workers m1
+unfault slow
+----
+m1: left
+slow: ended
 `)
 			runLive(t, cluster, "produce orders-0 b\n----\norders-0: offset 1\n")
 			require.NoError(t, cluster.Close())
