@@ -83,6 +83,8 @@ func (r *reader) run(t *testing.T, command string) {
 		}
 		require.NotEmpty(t, r.http, "the page has started no kshare with --http %s", controlAddress)
 		run(t, root, "bash", "-c", "curl --fail-with-body -S "+strings.ReplaceAll(strings.TrimPrefix(command, "curl "), controlAddress, r.http))
+	case words[0] == "bin/kshare" && (words[1] == "run" || words[1] == "diff" || words[1] == "commands"):
+		r.runScenario(t, words[1:])
 	case strings.HasPrefix(command, "bin/kshare serve "):
 		cmd := exec.Command(binary, words[1:]...)
 		cmd.Dir = t.TempDir()
@@ -97,6 +99,28 @@ func (r *reader) run(t *testing.T, command string) {
 	default:
 		t.Fatalf("no test knows how to run %q: add it here", command)
 	}
+}
+
+// kafkaAddress is where the pages take a Kafka to be.
+const kafkaAddress = "127.0.0.1:9092"
+
+// runScenario runs kshare run and its kin in the root of the module; what it writes goes elsewhere, and the Kafka is a kshare.
+func (r *reader) runScenario(t *testing.T, words []string) {
+	dir := t.TempDir()
+	for i, w := range words {
+		switch w {
+		case kafkaAddress:
+			addrs, _, end := started(t, exec.Command(r.binary, "serve", "--listen", "127.0.0.1:0", "--timing", "kafka"), false)
+			defer end()
+			words[i] = addrs
+		case "report.xml":
+			words[i] = filepath.Join(dir, w)
+		case "my-scenario.txt":
+			words[i] = filepath.Join(dir, w)
+			require.NoError(t, os.WriteFile(words[i], []byte("topic orders\n"), 0o644))
+		}
+	}
+	run(t, r.root, r.binary, words...)
 }
 
 func run(t *testing.T, dir, name string, args ...string) {

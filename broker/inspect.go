@@ -96,7 +96,12 @@ func (c *Cluster) InspectSharePartition(group, topicName string, partition int32
 	if sp := t.partition(partition).shareGroups[group]; sp != nil {
 		s.Known = true
 		s.StartOffset, s.EndOffset, s.InFlight = sp.state.StartOffset(), sp.state.EndOffset(), sp.state.InFlight()
-		s.Runs = sp.state.Describe(nil, c.clock.Now())
+		for _, r := range sp.state.Describe(nil, c.clock.Now()) {
+			if r.LastOffset >= s.StartOffset { // a batch stays whole while some of it is in flight
+				r.FirstOffset = max(r.FirstOffset, s.StartOffset)
+				s.Runs = append(s.Runs, r)
+			}
+		}
 		s.Waiting = len(sp.waiters.list)
 	}
 	if p, ok := c.share.coordinator.State(sharecoordinator.Key{Group: group, Topic: t.id, Partition: partition}); ok {
