@@ -150,6 +150,8 @@ type shareFetch struct {
 	loaded map[*sharePartition]bool
 	cold   []*partition
 	early  bool
+	// awaited are the partitions that it waits for with timing=kafka: those that are deleted meanwhile are not in the answer.
+	awaited map[sharesession.Partition]bool
 }
 
 // acknowledge applies the acknowledgements that the request carries. It returns a result only where the whole answer fails.
@@ -370,6 +372,7 @@ func (f *shareFetch) load(at sharesession.Partition) shareLoad {
 		code = errorcode.UnknownTopicOrPartition // a topic that was deleted under the session
 	}
 	l := shareLoad{result: shareFetchResult{index: at.Partition, errorCode: code}, absent: code != errorcode.None}
+	l.unready = f.awaited[at] && (code == errorcode.UnknownTopicID || code == errorcode.UnknownTopicOrPartition)
 	if code == errorcode.None {
 		f.read(&l, p)
 	}
@@ -571,6 +574,7 @@ func (w *shareWaiter) join() {
 		if code != errorcode.None {
 			continue
 		}
+		w.fetch.await(at)
 		if sp := p.shareGroups[w.fetch.caller.group]; sp != nil {
 			w.waiting = append(w.waiting, sp)
 			sp.waiters.add(w)
@@ -579,6 +583,17 @@ func (w *shareWaiter) join() {
 			p.shareLoads.add(w)
 		}
 	}
+}
+
+// await notes a partition that the fetch waits for.
+func (f *shareFetch) await(at sharesession.Partition) {
+	if f.caller.request.cluster.timing != TimingKafka {
+		return
+	}
+	if f.awaited == nil {
+		f.awaited = map[sharesession.Partition]bool{}
+	}
+	f.awaited[at] = true
 }
 
 // part takes the fetch off every waiting list.

@@ -224,12 +224,17 @@ func (sp *sharePartition) unreachable(leader *node) int16 {
 
 // forget drops the share partition from the leader's memory. Who waits for it is answered at once.
 func (sp *sharePartition) forget() {
+	sp.drop()
+	sp.waiters.each(func(w *shareWaiter) { w.finish() })
+}
+
+// drop takes the share partition out of the leader's memory.
+func (sp *sharePartition) drop() {
 	delete(sp.partition.shareGroups, sp.group)
 	if sp.timer != nil {
 		sp.timer.Stop()
 		sp.timer = nil
 	}
-	sp.waiters.each(func(w *shareWaiter) { w.finish() })
 }
 
 // forgotten tells whether the leader no longer knows the share partition. What happens to it from then on concerns nobody.

@@ -204,7 +204,8 @@ func (f *Fetch) Current() bool { return f.full || f.session.epoch == f.next }
 
 // Listed tells whether the answer has an entry for a partition of which the fetch has something to tell, and notes what the client has seen; it is asked
 // once for each. After epoch 0 every such partition is listed. Later one with records or an error is, one that was added to the session and has not been
-// listed since, and one whose last entry had an error. Results of acknowledgements are listed whatever Listed says.
+// listed since, and one whose last entry had an error. One with records goes behind the others of the session. Results of acknowledgements are listed
+// whatever Listed says.
 func (f *Fetch) Listed(p Partition, records bool, errorCode int16) bool {
 	if f.full {
 		return true
@@ -213,6 +214,9 @@ func (f *Fetch) Listed(p Partition, records bool, errorCode int16) bool {
 	if e := f.session.members[p]; e != nil {
 		listed = listed || e.owed
 		e.owed = errorCode != errorcode.None
+		if records {
+			f.session.moveBehind(p)
+		}
 	}
 	return listed
 }
@@ -294,6 +298,13 @@ func (s *session) forget(partitions []Partition) {
 	if len(s.members) < before {
 		s.order = slices.DeleteFunc(s.order, func(p Partition) bool { return s.members[p] == nil })
 	}
+}
+
+// moveBehind makes a partition the last.
+func (s *session) moveBehind(p Partition) {
+	i, last := slices.Index(s.order, p), len(s.order)-1
+	copy(s.order[i:], s.order[i+1:])
+	s.order[last] = p
 }
 
 // rotated is the order of the partitions, moved left by the epoch.

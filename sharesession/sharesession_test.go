@@ -186,6 +186,21 @@ func TestPartitions(t *testing.T) {
 	require.Empty(t, f.Partitions)
 }
 
+// A partition of which a later answer has records goes behind the others.
+func TestPartitionsWithRecordsGoBehind(t *testing.T) {
+	s := New()
+	f := fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 0, Partitions: parts(0, 1, 2)})
+	f.Listed(parts(0)[0], true, 0)
+	f = fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 1})
+	require.Equal(t, parts(1, 2, 0), f.Partitions, "the first answer moves nothing")
+	for i, records := range []bool{true, false, true} {
+		f.Listed(parts(int32(i))[0], records, 0)
+	}
+	require.Equal(t, parts(1, 0, 2), s.byKey[m1].order)
+	f.Listed(parts(7)[0], true, 0)
+	require.Equal(t, parts(1, 0, 2), s.byKey[m1].order)
+}
+
 // TestTwice is a partition named twice as a session begins: there is none then, the one before has ended too.
 func TestTwice(t *testing.T) {
 	s := New()
