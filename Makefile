@@ -67,12 +67,12 @@ interop: ## real clients against kshare; needs JDK 17, Maven, Python 3, Node 18 
 	@KSHARE_INTEROP=1 $(GO) test -count=1 -timeout 40m -run '^TestInterop$$' $(ARGS) ./interop
 
 .PHONY: differential
-differential: ## hold kshare against a running Apache Kafka for some minutes; needs JDK 17, Maven and 1 GB of memory, and downloads Kafka
-	@KSHARE_DIFFERENTIAL=short $(GO) test -count=1 -timeout 20m -v $(ARGS) ./differential
+differential: ## hold kshare against a running Apache Kafka for some ten minutes; needs JDK 17, Maven and 1 GB of memory, and downloads Kafka
+	@KSHARE_DIFFERENTIAL=short $(GO) test -count=1 -timeout 40m -v $(ARGS) ./differential
 
 .PHONY: differential-full
-differential-full: ## the same with all sessions of the gate and more random probes; takes some 20 minutes
-	@KSHARE_DIFFERENTIAL=full $(GO) test -count=1 -timeout 60m -v $(ARGS) ./differential
+differential-full: ## the same with all sessions of the gate, 200 random scenarios and more random probes; takes about an hour
+	@KSHARE_DIFFERENTIAL=full $(GO) test -count=1 -timeout 180m -v $(ARGS) ./differential
 
 .PHONY: ci
 ci: ## what CI runs beyond make test: the short form of every target

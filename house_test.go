@@ -33,7 +33,7 @@ var rooms = [][]string{
 	{"config"},
 	{"protocol/describe"},
 	{"protocol"},
-	{"protocol/errorcode", "clock", "internal/memorynet", "internal/handover"},
+	{"protocol/errorcode", "clock", "internal/memorynet", "internal/handover", "internal/spelling"},
 }
 
 // pure packages hold no goroutine, clock, socket, file or lock: the same input gives the same output.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"kshare/internal/spelling"
 )
 
 // Static is a broker's configuration as it was started with: Kafka's server.properties. It does not change.
@@ -148,38 +150,11 @@ var renamed = map[string]string{
 	"offsets.commit.required.acks": "it was removed in Kafka 4.0",
 }
 
-// nearestKey gives the known broker key with the smallest edit distance that is at most a quarter of the name's length,
-// "" for none.
+// nearestKey gives the broker key that a name was probably meant to be, "" for none.
 func nearestKey(name string) string {
-	best, least := "", len(name)/4+1
+	var known []string
 	for _, k := range Keys(ScopeBroker) {
-		if d := editDistance(name, k.Name, least); d < least {
-			best, least = k.Name, d
-		}
+		known = append(known, k.Name)
 	}
-	return best
-}
-
-// editDistance counts the insertions, deletions and changes of a byte from a to b, or gives limit if they are as many.
-func editDistance(a, b string, limit int) int {
-	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
-		}
-	}
-	return min(row[len(b)], limit)
+	return spelling.Nearest(name, known)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/internal/spelling"
 	"kshare/protocol"
 	"kshare/protocol/describe"
 	"kshare/protocol/errorcode"
@@ -175,38 +176,8 @@ const longestGuess = 64
 
 // didYouMean guesses what a text that is none of the known ones was meant to be.
 func didYouMean(text string, known []string) string {
-	if len(text) > longestGuess {
-		return ""
+	if near := spelling.Nearest(text, known); near != "" {
+		return ": did you mean " + near + "?"
 	}
-	best, least := "", 1+len(text)/3
-	for _, k := range known {
-		if d := distance(strings.ToLower(text), strings.ToLower(k)); d <= least {
-			best, least = k, d-1
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return ": did you mean " + best + "?"
-}
-
-// distance is the number of letters to insert, remove or replace that make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }

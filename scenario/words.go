@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"kshare/internal/spelling"
 	"kshare/protocol/errorcode"
 )
 
@@ -115,37 +116,11 @@ func split(text string) (words []word, rest string, err error) {
 
 // nearest suggests the candidate that is most like a word, "" where none is.
 func nearest(w string, candidates []string) string {
-	best, least := "", 3
 	slices.Sort(candidates)
-	for _, c := range candidates {
-		if d := editDistance(w, c); d < least {
-			best, least = c, d
-		}
+	if near := spelling.Nearest(w, candidates); near != "" {
+		return fmt.Sprintf(" (%s?)", near)
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (%s?)", best)
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }
 
 // mistake is a mistake of the script that shows when its command runs.
