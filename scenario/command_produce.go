@@ -41,7 +41,9 @@ orders-0: to 7
 // produced is a produce command taken apart.
 type produced struct {
 	at       topicPartition
-	batches  [][]recordText
+	batches  [][]recordText // as written
+	count    int            // how often the last record is repeated, 0 for once and without a number
+	size     int            // of values at least, bytes
 	acks     int16
 	codec    int8
 	sequence int64 // -1 for the producer's next
@@ -62,35 +64,14 @@ func parseProduce(c *call) (p produced, err error) {
 	if p.at, err = parsePartition(c.words[0]); err != nil {
 		return p, err
 	}
-	count, err := c.numberOption("count", 0, 1, maxProduced)
-	if err != nil {
-		return p, err
-	}
-	size, err := c.numberOption("size", 0, 0, maxProducedSize)
-	if err != nil {
-		return p, err
-	}
-	if max(count, 1)*size > maxProducedSize {
-		return p, mistakef("%d records of %d bytes; a produce may have %d bytes", count, size, maxProducedSize)
-	}
 	if p.sequence, err = c.numberOption("sequence", -1, 0, 1<<31-1); err != nil {
 		return p, err
 	}
 	if p.txn, err = c.flag("txn"); err != nil {
 		return p, err
 	}
-	switch a := c.options["acks"]; a {
-	case "", "all", "-1":
-		p.acks = -1
-	case "1":
-		p.acks = 1
-	case "0":
-	default:
-		n, err := number(a, -1<<15, 1<<15-1)
-		if err != nil {
-			return p, err
-		}
-		p.acks = int16(n)
+	if p.acks, err = acksOption(c); err != nil {
+		return p, err
 	}
 	if name, ok := c.options["codec"]; ok {
 		i := slices.Index(codecs, name)
@@ -99,6 +80,32 @@ func parseProduce(c *call) (p produced, err error) {
 		}
 		p.codec = int8(i)
 	}
+	if _, err = recordTime(c, 0); err != nil {
+		return p, err
+	}
+	return p, p.parseRecords(c)
+}
+
+func acksOption(c *call) (int16, error) {
+	a, ok := c.options["acks"]
+	if !ok || a == "all" {
+		return -1, nil
+	}
+	n, err := number(a, -1<<15, 1<<15-1)
+	return int16(n), err
+}
+
+// parseRecords reads the records, and refuses what would be too much of them before any is made.
+func (p *produced) parseRecords(c *call) error {
+	count, err := c.numberOption("count", 0, 1, maxProduced)
+	if err != nil {
+		return err
+	}
+	size, err := c.numberOption("size", 0, 0, maxProducedSize)
+	if err != nil {
+		return err
+	}
+	p.count, p.size = int(count), int(size)
 	p.batches = [][]recordText{nil}
 	for _, w := range c.words[1:] {
 		last := &p.batches[len(p.batches)-1]
@@ -108,26 +115,46 @@ func parseProduce(c *call) (p produced, err error) {
 			p.batches = append(p.batches, nil)
 		}
 	}
-	last := &p.batches[len(p.batches)-1]
-	if len(*last) == 0 {
-		return p, mistakef("a batch without records")
+	last := p.batches[len(p.batches)-1]
+	if len(last) == 0 {
+		return mistakef("a batch without records")
 	}
-	if count > 0 {
+	bytes := 0
+	for _, b := range p.batches {
+		for _, r := range b {
+			bytes += p.bytes(r)
+		}
+	}
+	bytes += max(0, p.count-1) * p.bytes(last[len(last)-1])
+	if bytes > maxProducedSize {
+		return mistakef("records of %d bytes; a produce may have %d", bytes, maxProducedSize)
+	}
+	return nil
+}
+
+// bytes is how large a record becomes, its number not counted.
+func (p *produced) bytes(r recordText) int { return len(r.key) + max(len(r.value), p.size) }
+
+// records are the records of each batch, with the last one repeated and the values filled up.
+func (p *produced) records() [][]recordText {
+	all := slices.Clone(p.batches)
+	if last := &all[len(all)-1]; p.count > 0 {
 		r := (*last)[len(*last)-1]
-		*last = (*last)[:len(*last)-1]
-		for i := range count {
+		*last = slices.Clone((*last)[:len(*last)-1])
+		for i := range p.count {
 			*last = append(*last, recordText{r.key, fmt.Appendf(nil, "%s%d", r.value, i)})
 		}
 	}
-	for _, b := range p.batches {
-		for i := range b {
-			if n := int(size) - len(b[i].value); n > 0 && b[i].value != nil {
-				b[i].value = append(slices.Clip(b[i].value), bytes.Repeat([]byte("."), n)...)
+	for i, b := range all {
+		all[i] = make([]recordText, len(b))
+		for j, r := range b {
+			if n := p.size - len(r.value); n > 0 && r.value != nil {
+				r.value = slices.Concat(r.value, bytes.Repeat([]byte("."), n))
 			}
+			all[i][j] = r
 		}
 	}
-	_, err = recordTime(c, 0)
-	return p, err
+	return all
 }
 
 // recordTime is the timestamp that the time option asks for, in ms, where now is the current one.
@@ -160,7 +187,8 @@ func produce(s *step, c *call) error {
 		}
 		client = name
 	}
-	for _, records := range p.batches {
+	batches := p.records()
+	for _, records := range batches {
 		for _, r := range records {
 			s.produced += len(r.key) + len(r.value)
 		}
@@ -169,7 +197,7 @@ func produce(s *step, c *call) error {
 		return mistakef("the scenario has produced %d bytes; it may %d", s.produced, maxProducedInAll)
 	}
 	var ranges []string
-	for _, records := range p.batches {
+	for _, records := range batches {
 		q := kmsg.NewPtrProduceRequest()
 		if err := s.version(q, c); err != nil {
 			return err

@@ -1,7 +1,19 @@
 package scenario
 
+// mostCompared bounds the lines whose common ones are looked for, from times to.
+const mostCompared = 1 << 22
+
 // lineDiff writes how one list of lines becomes another: "- " before what goes, "+ " before what comes, two spaces before what stays.
 func lineDiff(from, to []string) (out []string) {
+	if len(from)*len(to) > mostCompared {
+		for _, l := range from {
+			out = append(out, "- "+l)
+		}
+		for _, l := range to {
+			out = append(out, "+ "+l)
+		}
+		return out
+	}
 	// longest[i][j] is the length of the longest common subsequence of from[i:] and to[j:].
 	longest := make([][]int, len(from)+1)
 	for i := range longest {
