@@ -1,0 +1,196 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+)
+
+// link is a connection of a client to a node and how far it is.
+type link struct {
+	conn
+	client      string
+	node        int32
+	correlation int32
+	// asked and answered count the requests: they are answered in their order.
+	asked, answered int
+}
+
+// answerLimit is how long an answer is waited for.
+const answerLimit = time.Minute
+
+// link returns the connection of a client to a node, 0 for any, which is opened where there is none.
+func (s *step) link(client string, node int32) (*link, error) {
+	k := connKey{client, node}
+	if l := s.conns[k]; l != nil {
+		return l, nil
+	}
+	c, err := s.target.open(node, s.nodes[node])
+	if err != nil {
+		return nil, noAnswer{"no connection"}
+	}
+	l := &link{conn: c, client: client, node: node}
+	s.conns[k] = l
+	return l, nil
+}
+
+// drop closes a client's connection to a node, if there is one.
+func (w *world) drop(client string, node int32) bool {
+	k := connKey{client, node}
+	l := w.conns[k]
+	if l == nil {
+		return false
+	}
+	l.close()
+	delete(w.conns, k)
+	return true
+}
+
+// exchange sends a request as it stands and returns the frame that it is answered with.
+func (s *step) exchange(l *link, frame []byte) ([]byte, error) {
+	l.send(frame)
+	l.asked++
+	turn := l.asked
+	until := s.target.now().Add(answerLimit)
+	for {
+		var answer []byte
+		var err error
+		if l.answered == turn-1 {
+			answer, err = l.receive()
+		}
+		if answer != nil {
+			l.answered++
+			return answer, nil
+		}
+		if err != nil {
+			l.answered++ // who waits for the next answer finds the end too
+			if s.conns[connKey{l.client, l.node}] == l {
+				s.drop(l.client, l.node)
+			}
+			if errors.Is(err, io.EOF) {
+				return nil, noAnswer{"connection closed"}
+			}
+			return nil, err
+		}
+		if !s.target.now().Before(until) {
+			l.answered++
+			s.drop(l.client, l.node)
+			return nil, noAnswer{"no answer within " + show(answerLimit)}
+		}
+		s.wakeBy(until)
+		if err := s.pause(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// ask sends a request, in the version that it has, and returns the answer. An error that is a noAnswer is a result.
+func ask[R kmsg.Response](s *step, client string, node int32, q kmsg.Request) (r R, err error) {
+	l, err := s.link(client, node)
+	if err != nil {
+		return r, err
+	}
+	l.correlation++
+	asked := l.correlation
+	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID(client))
+	answer, err := s.exchange(l, f.AppendRequest(nil, q, asked)[4:])
+	if err != nil {
+		return r, err
+	}
+	p, correlation, err := decodeAnswer(q, answer)
+	if err != nil {
+		return r, noAnswer{fmt.Sprintf("an answer that cannot be read: %v", err)}
+	}
+	if correlation != asked {
+		return r, noAnswer{fmt.Sprintf("an answer to request %d, not %d", correlation, asked)}
+	}
+	return p.(R), nil
+}
+
+// tell sends a request that has no answer.
+func (s *step) tell(client string, node int32, q kmsg.Request) error {
+	l, err := s.link(client, node)
+	if err != nil {
+		return err
+	}
+	l.correlation++
+	l.send(kmsg.NewRequestFormatter(kmsg.FormatterClientID(client)).AppendRequest(nil, q, l.correlation)[4:])
+	return s.settle()
+}
+
+// settleTime is how long a real Kafka may take for what it does not answer to.
+const settleTime = 200 * time.Millisecond
+
+// settle waits, on a real Kafka, until what was not answered is done.
+func (s *step) settle() error {
+	if s.target.virtual() {
+		return nil
+	}
+	return s.sleep(settleTime)
+}
+
+// decodeAnswer decodes a frame without its length.
+func decodeAnswer(q kmsg.Request, frame []byte) (kmsg.Response, int32, error) {
+	p := q.ResponseKind()
+	if len(frame) < 4 {
+		return nil, 0, io.ErrUnexpectedEOF
+	}
+	correlation := int32(frame[0])<<24 | int32(frame[1])<<16 | int32(frame[2])<<8 | int32(frame[3])
+	body := frame[4:]
+	if q.Key() == apiVersionsKey && len(body) >= 2 && body[0] == 0 && body[1] == byte(errorcode.UnsupportedVersion) {
+		p.SetVersion(0)
+	}
+	if p.IsFlexible() && q.Key() != apiVersionsKey {
+		if len(body) == 0 || body[0] != 0 {
+			return nil, 0, errors.New("a header with tags")
+		}
+		body = body[1:]
+	}
+	return p, correlation, p.ReadFrom(body)
+}
+
+const apiVersionsKey = 18
+
+// latest sets a request to the newest version that the broker offers and this program knows.
+func (s *step) latest(q kmsg.Request) error {
+	if s.offered == nil {
+		v := kmsg.NewPtrApiVersionsRequest()
+		p, err := ask[*kmsg.ApiVersionsResponse](s, s.as(admin), 0, v)
+		if err != nil {
+			return err
+		}
+		s.offered = map[int16][2]int16{}
+		for _, k := range p.ApiKeys {
+			s.offered[k.ApiKey] = [2]int16{k.MinVersion, k.MaxVersion}
+		}
+	}
+	o, ok := s.offered[q.Key()]
+	if !ok {
+		return noAnswer{kmsg.NameForKey(q.Key()) + " is not offered"}
+	}
+	q.SetVersion(min(o[1], q.MaxVersion()))
+	return nil
+}
+
+// version sets a request to the version that the option asks for, or to the newest.
+func (s *step) version(q kmsg.Request, c *call) error {
+	if err := s.latest(q); err != nil {
+		return err
+	}
+	v, err := c.numberOption("version", int64(q.GetVersion()), 0, int64(q.MaxVersion()))
+	q.SetVersion(int16(v))
+	return err
+}
+
+// request asks with the newest version.
+func request[R kmsg.Response](s *step, client string, node int32, q kmsg.Request) (r R, err error) {
+	if err := s.latest(q); err != nil {
+		return r, err
+	}
+	return ask[R](s, client, node, q)
+}

@@ -1,0 +1,217 @@
+package scenario
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+)
+
+// setUp makes the cluster ready: it starts it, learns its nodes and has its coordinators made, which the first requests would otherwise show.
+func (s *step) setUp(with settings) error {
+	if s.ready {
+		return mistakef("cluster comes before every other command")
+	}
+	s.ready = true
+	if err := s.target.setUp(with); err != nil {
+		return err
+	}
+	if err := s.learnNodes(); err != nil {
+		return err
+	}
+	for _, kind := range []int8{groupCoordinator, shareCoordinator} {
+		if err := s.makeCoordinator(kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *step) learnNodes() error {
+	q := kmsg.NewPtrMetadataRequest()
+	q.Topics = []kmsg.MetadataRequestTopic{}
+	p, err := request[*kmsg.MetadataResponse](s, s.as(admin), 0, q)
+	if err != nil {
+		return err
+	}
+	s.nodes = map[int32]string{}
+	for _, b := range p.Brokers {
+		s.nodes[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+	}
+	return nil
+}
+
+// settlePause is between questions for something that takes a broker a moment, settleLimit how often it is asked.
+const (
+	settlePause = 100 * time.Millisecond
+	settleLimit = 300
+)
+
+// until asks again until something is so.
+func (s *step) until(what string, so func() (bool, error)) error {
+	for range settleLimit {
+		ok, err := so()
+		if ok || err != nil {
+			return err
+		}
+		if err := s.sleep(settlePause); err != nil {
+			return err
+		}
+	}
+	return noAnswer{fmt.Sprintf("%s, which was waited for %s", what, show(settleLimit*settlePause))}
+}
+
+// makeCoordinator has the topic of a kind of coordinators made.
+func (s *step) makeCoordinator(kind int8) error {
+	key := "any"
+	if kind == shareCoordinator {
+		key = "any:" + base64.RawURLEncoding.EncodeToString(make([]byte, 16)) + ":0"
+	}
+	return s.until("no coordinator", func() (bool, error) {
+		code, _, err := s.findCoordinator(kind, key)
+		return code != errorcode.CoordinatorNotAvailable, err
+	})
+}
+
+// findCoordinator asks for the node that is in charge of a key.
+func (s *step) findCoordinator(kind int8, key string) (code int16, node int32, err error) {
+	q := kmsg.NewPtrFindCoordinatorRequest()
+	q.CoordinatorType, q.CoordinatorKeys = kind, []string{key}
+	p, err := request[*kmsg.FindCoordinatorResponse](s, s.as(admin), 0, q)
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(p.Coordinators) != 1 {
+		return p.ErrorCode, p.NodeID, nil
+	}
+	return p.Coordinators[0].ErrorCode, p.Coordinators[0].NodeID, nil
+}
+
+// coordinator is the node that coordinates a group.
+func (s *step) coordinator(group string) (int32, error) {
+	return s.coordinatorOf(groupCoordinator, s.wire(group))
+}
+
+// coordinatorOf is the node that coordinates a key.
+func (s *step) coordinatorOf(kind int8, key string) (int32, error) {
+	if len(s.nodes) <= 1 {
+		return s.only(), nil
+	}
+	code, node, err := s.findCoordinator(kind, key)
+	if err != nil {
+		return 0, err
+	}
+	if code != 0 {
+		return 0, noAnswer{"FindCoordinator: " + failure(code, nil)}
+	}
+	return node, nil
+}
+
+// only is the id of the only node.
+func (w *world) only() int32 {
+	for id := range w.nodes {
+		return id
+	}
+	return 0
+}
+
+// metadata asks for a topic.
+func (s *step) metadata(topic string) (*kmsg.MetadataResponseTopic, error) {
+	q := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = kmsg.StringPtr(s.wire(topic))
+	q.Topics, q.AllowAutoTopicCreation = []kmsg.MetadataRequestTopic{t}, false
+	p, err := request[*kmsg.MetadataResponse](s, s.as(admin), 0, q)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Topics) != 1 {
+		return nil, noAnswer{fmt.Sprintf("metadata of %d topics", len(p.Topics))}
+	}
+	return &p.Topics[0], nil
+}
+
+// leader is the node that leads a partition.
+func (s *step) leader(p topicPartition) (int32, error) {
+	if len(s.nodes) <= 1 {
+		return s.only(), nil
+	}
+	t, err := s.metadata(p.topic)
+	if err != nil {
+		return 0, err
+	}
+	for _, x := range t.Partitions {
+		if x.Partition == p.partition && x.Leader >= 0 {
+			return x.Leader, nil
+		}
+	}
+	return s.someNode(), nil
+}
+
+// someNode is the running node with the smallest id.
+func (w *world) someNode() int32 {
+	best := int32(0)
+	for id := range w.nodes {
+		if best == 0 || id < best {
+			best = id
+		}
+	}
+	return best
+}
+
+// node is where a request goes that is about a partition: where the option says, else to its leader.
+func (s *step) node(c *call, p topicPartition) (int32, error) {
+	if v, ok := c.options["node"]; ok {
+		n, err := number(v, 1, 1<<31-1)
+		return int32(n), err
+	}
+	return s.leader(p)
+}
+
+// topicID is the id of a topic; a name that was never seen is asked for. An unknown topic has an id that no topic has.
+func (s *step) topicID(topic string) ([16]byte, error) {
+	if id, ok := s.topics[topic]; ok {
+		return id, nil
+	}
+	t, err := s.metadata(topic)
+	if err != nil {
+		return [16]byte{}, err
+	}
+	if t.ErrorCode != 0 {
+		h := fingerprint("no topic " + topic)
+		id := [16]byte(h[:16])
+		s.names.add(uuidText(id), "<no-topic:"+topic+">")
+		return id, nil
+	}
+	s.knowTopic(topic, t.TopicID)
+	return t.TopicID, nil
+}
+
+// knowTopic remembers the id of a topic.
+func (w *world) knowTopic(topic string, id [16]byte) {
+	if id == [16]byte{} || w.topics[topic] == id {
+		return
+	}
+	w.topics[topic], w.byID[id] = id, topic
+	w.made[w.wire(topic)] = append(w.made[w.wire(topic)], id)
+	w.names.addTopic(topic, uuidText(id))
+}
+
+// topicName is the script's name for a topic in an answer.
+func (w *world) topicName(id [16]byte) string {
+	if name, ok := w.byID[id]; ok {
+		return name
+	}
+	return uuidText(id)
+}
+
+func uuidText(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+
+// script is a name on the wire as scripts have it.
+func (w *world) script(name string) string { return strings.TrimPrefix(name, w.prefix) }
