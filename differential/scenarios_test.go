@@ -74,22 +74,33 @@ func TestScenarios(t *testing.T) {
 	for _, r := range reasons.Unused() {
 		t.Errorf("DIFFERENCES has a reason for what does not differ: %s", r)
 	}
-	checkDocument(t, scenario.DifferencesDocument(all, reasons))
+	checkPage(t, "divergences.md", documentMarker, scenario.DifferencesDocument(all, reasons))
+	text, err := os.ReadFile("../testdata/scenarios/RULES.md")
+	require.NoError(t, err)
+	rules, err := scenario.ParseRules(string(text))
+	require.NoError(t, err)
+	checkPage(t, "share-groups.md", "", scenario.RulesDocument(rules, all, reasons))
 }
 
 // documentMarker is the line of docs/divergences.md after which the part on scenarios begins.
 const documentMarker = "<!-- scenarios -->\n"
 
-func checkDocument(t *testing.T, want string) {
-	path := filepath.Join("..", "docs", "divergences.md")
+// checkPage holds what follows a marker on a page of docs, the whole page where there is no marker, against what it should say.
+func checkPage(t *testing.T, page, marker, want string) {
+	path := filepath.Join("..", "docs", page)
 	have, err := os.ReadFile(path)
-	require.NoError(t, err)
-	before, after, _ := strings.Cut(string(have), documentMarker)
+	if !os.IsNotExist(err) {
+		require.NoError(t, err)
+	}
+	before, after, _ := strings.Cut(string(have), marker)
+	if marker == "" {
+		before, after = "", string(have)
+	}
 	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(before+documentMarker+want), 0o644))
+		require.NoError(t, os.WriteFile(path, []byte(before+marker+want), 0o644))
 		return
 	}
-	assert.Equal(t, want, after, "write docs/divergences.md with make differential ARGS='-update -run TestScenarios', and read what changes")
+	assert.Equal(t, want, after, "write docs/%s with make differential ARGS='-update -run TestScenarios', and read what changes", page)
 }
 
 // configured are scenarios that run on brokers of the same configuration.

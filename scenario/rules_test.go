@@ -3,7 +3,6 @@ package scenario
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,30 +13,45 @@ import (
 func TestRules(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(scenarios, "RULES.md"))
 	require.NoError(t, err)
-	rules := map[string]bool{}
-	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "| section |") {
-			continue
-		}
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		require.Len(t, cells, 4, line)
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		section, rule, shown, remark := cells[0], cells[1], cells[2], cells[3]
-		assert.NotEmpty(t, section, line)
-		assert.NotEmpty(t, rule, line)
-		assert.False(t, rules[section+"|"+rule], "%s: %s stands there twice", section, rule)
-		rules[section+"|"+rule] = true
-		if shown == "" {
-			assert.NotEmpty(t, remark, "%s: %s has neither a scenario nor a reason", section, rule)
-			continue
-		}
-		for name := range strings.SplitSeq(shown, ", ") {
-			file, ok := strings.CutPrefix(name, "`")
-			require.True(t, ok, "%s: %s: %s is no file in backquotes", section, rule, name)
-			assert.FileExists(t, filepath.Join(scenarios, filepath.FromSlash(strings.TrimSuffix(file, "`"))), "%s: %s", section, rule)
+	rules, err := ParseRules(string(text))
+	require.NoError(t, err)
+	require.NotEmpty(t, rules)
+	for _, r := range rules {
+		for _, file := range r.Scenarios {
+			assert.FileExists(t, filepath.Join(scenarios, filepath.FromSlash(file)), "%s: %s", r.Section, r.Rule)
 		}
 	}
-	assert.NotEmpty(t, rules)
+}
+
+func TestRulesThatAreNone(t *testing.T) {
+	for line, want := range map[string]string{
+		"| a | b | `c` |":                         "3 columns",
+		"| a | b |  |  |":                         "neither a scenario nor a reason",
+		"| a |  | `c` |  |":                       "section or rule is empty",
+		"| a | b | c |  |":                        "c is no file in backquotes",
+		"| a | b | `c` |  |\n| a | b |  | why |":  "line 2: the rule stands there twice",
+		"| a | b | `c`, `d |  |":                  "`d is no file in backquotes",
+		"| section | rule | scenarios | remark |": "",
+	} {
+		_, err := ParseRules(line)
+		if want == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, want, line)
+		}
+	}
+}
+
+// A rule has the verdict of its scenarios: one that differs counts most, then one that agrees.
+func TestVerdicts(t *testing.T) {
+	of := map[string]string{"wire/a.txt": agrees, "wire/b.txt": "differs: why"}
+	for want, files := range map[string][]string{
+		agrees:         {"time/x.txt", "wire/a.txt"},
+		"differs: why": {"wire/a.txt", "wire/b.txt"},
+		notObservable:  {"time/x.txt"},
+		"":             nil,
+	} {
+		r := Rule{Scenarios: files}
+		assert.Equal(t, want, r.verdict(of))
+	}
 }
