@@ -150,8 +150,9 @@ type shareFetch struct {
 	loaded map[*sharePartition]bool
 	cold   []*partition
 	early  bool
-	// awaited are the partitions that it waits for with timing=kafka: those that are deleted meanwhile are not in the answer.
-	awaited map[sharesession.Partition]bool
+	// awaited are the partitions that it waits for with timing=kafka, nil where their state is not read yet. Those that are deleted meanwhile, or whose
+	// leader was fenced, are not in the answer.
+	awaited map[sharesession.Partition]*sharePartition
 }
 
 // acknowledge applies the acknowledgements that the request carries. It returns a result only where the whole answer fails.
@@ -372,7 +373,9 @@ func (f *shareFetch) load(at sharesession.Partition) shareLoad {
 		code = errorcode.UnknownTopicOrPartition // a topic that was deleted under the session
 	}
 	l := shareLoad{result: shareFetchResult{index: at.Partition, errorCode: code}, absent: code != errorcode.None}
-	l.unready = f.awaited[at] && (code == errorcode.UnknownTopicID || code == errorcode.UnknownTopicOrPartition)
+	if l.unready = f.lost(at, p, code); l.unready {
+		return l
+	}
 	if code == errorcode.None {
 		f.read(&l, p)
 	}
@@ -574,8 +577,9 @@ func (w *shareWaiter) join() {
 		if code != errorcode.None {
 			continue
 		}
-		w.fetch.await(at)
-		if sp := p.shareGroups[w.fetch.caller.group]; sp != nil {
+		sp := p.shareGroups[w.fetch.caller.group]
+		w.fetch.await(at, sp)
+		if sp != nil {
 			w.waiting = append(w.waiting, sp)
 			sp.waiters.add(w)
 		} else {
@@ -586,14 +590,26 @@ func (w *shareWaiter) join() {
 }
 
 // await notes a partition that the fetch waits for.
-func (f *shareFetch) await(at sharesession.Partition) {
+func (f *shareFetch) await(at sharesession.Partition, sp *sharePartition) {
 	if f.caller.request.cluster.timing != TimingKafka {
 		return
 	}
 	if f.awaited == nil {
-		f.awaited = map[sharesession.Partition]bool{}
+		f.awaited = map[sharesession.Partition]*sharePartition{}
 	}
-	f.awaited[at] = true
+	f.awaited[at] = sp
+}
+
+// lost tells whether the partition is no longer the one that the fetch waits for.
+func (f *shareFetch) lost(at sharesession.Partition, p *partition, code int16) bool {
+	sp, waits := f.awaited[at]
+	switch {
+	case !waits || code == errorcode.NotLeaderOrFollower:
+		return false
+	case code != errorcode.None:
+		return true
+	}
+	return sp != nil && p.shareGroups[f.caller.group] != sp
 }
 
 // part takes the fetch off every waiting list.

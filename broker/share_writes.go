@@ -76,7 +76,11 @@ func (sp *sharePartition) persisted(id uint64, no *refusal) {
 		code = no.code
 	}
 	sp.state.Persisted(id, code)
-	if code == errorcode.NotLeaderOrFollower {
+	switch {
+	case code != errorcode.NotLeaderOrFollower:
+	case sp.partition.cluster.timing == TimingKafka:
+		sp.drop() // who waits for it waits on
+	default:
 		sp.forget()
 	}
 }
