@@ -73,6 +73,17 @@ func (d *Direct) Close() {
 	d.progress()
 }
 
+// Leave closes the connection as a network does it for a client that has gone: a broker reads nothing while a request waits, so it does not notice before
+// that is answered. It tells whether the connection is closed; where it is not it is to be called again.
+func (d *Direct) Leave() bool {
+	d.progress()
+	if !d.ended && d.waiting != nil {
+		return false
+	}
+	d.Close()
+	return true
+}
+
 // progress goes on as far as it can without waiting.
 func (d *Direct) progress() {
 	for !d.ended {

@@ -101,3 +101,28 @@ func TestDirectConnectionEnds(t *testing.T) {
 	d.Close()
 	require.Equal(t, []delivered{{0, 0, 2}}, acquired(t, m.fetch(0)))
 }
+
+// A client that leaves while its request waits is there for the broker until that is answered; one that leaves at another time is gone at once.
+func TestDirectConnectionIsLeft(t *testing.T) {
+	now := clock.NewVirtual(time.Unix(1_800_000_000, 0))
+	c, err := kshare.Start(kshare.WithInMemoryNetwork(), kshare.WithClock(now), kshare.WithTopic("t", 1))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	d, err := c.OpenDirect(1)
+	require.NoError(t, err)
+	sendDirect(d, longPoll(), 1)
+	sendDirect(d, longPoll(), 2)
+	require.False(t, d.Leave())
+	now.Advance(5 * time.Second)
+	require.False(t, d.Leave(), "the next request waits by now")
+	now.Advance(5 * time.Second)
+	require.True(t, d.Leave())
+	require.False(t, d.Waits())
+	require.True(t, d.Leave(), "more than once")
+
+	idle, err := c.OpenDirect(1)
+	require.NoError(t, err)
+	require.True(t, idle.Leave())
+	_, err = idle.Receive()
+	require.ErrorIs(t, err, io.EOF)
+}
