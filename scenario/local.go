@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"time"
@@ -22,6 +23,7 @@ type Local struct {
 	disturb func([]byte) []byte   // what becomes of a frame before the broker gets it, nil for nothing
 	stays   bool                  // the cluster is another's, which the scenario neither starts nor closes
 	ids     map[string][][16]byte // what topics are to be called, by name, before ids are made up
+	leaving []*kshare.Direct      // their clients have gone, which the broker has not noticed
 }
 
 // Began is the time at which a scenario in the process begins.
@@ -119,7 +121,11 @@ func (l *Local) pass(_ context.Context, limit time.Time) {
 		next = limit
 	}
 	l.clock.Advance(max(0, next.Sub(l.clock.Now())))
+	l.notice()
 }
+
+// notice closes the connections whose clients have gone, once the broker notices.
+func (l *Local) notice() { l.leaving = slices.DeleteFunc(l.leaving, (*kshare.Direct).Leave) }
 
 func (l *Local) open(node int32, _ string) (conn, error) {
 	if l.started == nil {
@@ -127,17 +133,21 @@ func (l *Local) open(node int32, _ string) (conn, error) {
 	}
 	if node != 0 {
 		d, err := l.started.OpenDirect(node)
-		return direct{d, l.disturb}, err
+		return &direct{Direct: d, local: l}, err
 	}
 	for _, n := range l.started.InspectNodes() {
 		if d, err := l.started.OpenDirect(n.ID); err == nil {
-			return direct{d, l.disturb}, nil
+			return &direct{Direct: d, local: l}, nil
 		}
 	}
 	return nil, errors.New("no node runs")
 }
 
 func (l *Local) close() error {
+	for _, d := range l.leaving {
+		d.Close()
+	}
+	l.leaving = nil
 	if l.started == nil || l.stays {
 		return nil
 	}
@@ -147,15 +157,27 @@ func (l *Local) close() error {
 // direct is a direct connection.
 type direct struct {
 	*kshare.Direct
-	disturb func([]byte) []byte // nil for none
+	local *Local
+	left  bool // by its client
 }
 
-func (d direct) send(frame []byte) {
-	if d.disturb != nil {
-		frame = d.disturb(frame)
+func (d *direct) send(frame []byte) {
+	d.local.notice()
+	if d.local.disturb != nil {
+		frame = d.local.disturb(frame)
 	}
 	d.Send(frame)
 }
 
-func (d direct) receive() ([]byte, error) { return d.Receive() }
-func (d direct) close()                   { d.Close() }
+func (d *direct) receive() ([]byte, error) {
+	if d.left {
+		return nil, io.EOF
+	}
+	return d.Receive()
+}
+
+func (d *direct) close() {
+	if d.left = true; !d.Leave() {
+		d.local.leaving = append(d.local.leaving, d.Direct)
+	}
+}
