@@ -15,7 +15,8 @@ import (
 //   - Null topics are all partitions of the group that have state; an unknown group has none, without error.
 //   - StartOffset is what is persisted, which trails what the leader knows; -1 where nothing was acknowledged yet and for unknown
 //     topics and partitions.
-//   - A group without a name, or one of which no partition of a topic is asked for, fails with UNKNOWN_SERVER_ERROR, unless the topic is unknown.
+//   - A group without a name, or one of which no partition of a topic or a negative one is asked for, fails with UNKNOWN_SERVER_ERROR, unless the
+//     topic is unknown.
 //   - Where the share coordinator is not there or loads, that is the partition's error; Apache Kafka tries for 15 s first.
 //   - v1: Lag = end of the log - StartOffset - DeliveryCompleteCount, -1 where either is not known.
 
@@ -50,10 +51,10 @@ func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGro
 	return p
 }
 
-// unreadableShareOffsets tells whether the share coordinator would be asked for something without a name or a partition, which Apache Kafka fails at.
+// unreadableShareOffsets tells whether the share coordinator would be asked for something without a name or a partition, or for a negative one, which Apache Kafka fails at.
 func (c *Cluster) unreadableShareOffsets(g *kmsg.DescribeShareGroupOffsetsRequestGroup) bool {
 	return slices.ContainsFunc(g.Topics, func(t kmsg.DescribeShareGroupOffsetsRequestGroupTopic) bool {
-		return c.topics[t.Topic] != nil && (g.GroupID == "" || len(t.Partitions) == 0)
+		return c.topics[t.Topic] != nil && (g.GroupID == "" || len(t.Partitions) == 0 || slices.Min(t.Partitions) < 0)
 	})
 }
 

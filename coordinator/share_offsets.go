@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"encoding/base64"
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -67,6 +69,10 @@ func (g *Groups) AlterShareGroupOffsets(now time.Time, c Caller, req *kmsg.Alter
 		g.put(sg)
 		sg.recordEpoch(e)
 	}
+	if text := g.negativeSharePartition(c, req); text != "" {
+		resp.ErrorCode, resp.ErrorMessage = errorcode.UnknownServerError, &text
+		return resp
+	}
 	change := ShareStateChange{Group: sg.name, StateEpoch: sg.epoch}
 	for _, t := range req.Topics {
 		x, topic := g.alterShareTopic(c, t)
@@ -77,6 +83,24 @@ func (g *Groups) AlterShareGroupOffsets(now time.Time, c Caller, req *kmsg.Alter
 	}
 	sg.ask(now, change, e)
 	return resp
+}
+
+// negativeSharePartition finds a negative partition of a topic that exists, which Apache Kafka does not refuse before it asks the share coordinator
+// for it, and there fails with all others. It is "" or the text of the failure.
+func (g *Groups) negativeSharePartition(c Caller, req *kmsg.AlterShareGroupOffsetsRequest) string {
+	for _, t := range req.Topics {
+		topic, exists := g.topics.TopicByName(t.Topic)
+		if !exists || !c.allowed(kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, t.Topic) {
+			continue
+		}
+		for _, p := range t.Partitions {
+			if p.Partition < 0 {
+				id := base64.RawURLEncoding.EncodeToString(topic.ID[:])
+				return fmt.Sprintf("Initialize share group parameters has invalid partitionId - %s %s %d", req.GroupID, id, p.Partition)
+			}
+		}
+	}
+	return ""
 }
 
 func (g *Groups) alterShareTopic(c Caller, t kmsg.AlterShareGroupOffsetsRequestTopic) (kmsg.AlterShareGroupOffsetsResponseTopic, ShareStateTopic) {
@@ -95,7 +119,7 @@ func (g *Groups) alterShareTopic(c Caller, t kmsg.AlterShareGroupOffsetsRequestT
 		switch {
 		case !allowed:
 			fail = &failure{errorcode.TopicAuthorizationFailed, messageTopicDenied}
-		case !exists || p.Partition < 0 || p.Partition >= topic.Partitions:
+		case !exists || p.Partition >= topic.Partitions:
 			fail = &failure{errorcode.UnknownTopicOrPartition, messageNoSuchTopic}
 		default:
 			change.Partitions = append(change.Partitions, ShareStatePartition{p.Partition, p.StartOffset})

@@ -333,11 +333,15 @@ func TestShareOffsets(t *testing.T) {
 	for _, bad := range []struct {
 		topic     string
 		partition int32
-	}{{"nosuch", 0}, {"t", 2}, {"t", -1}} {
+	}{{"nosuch", 0}, {"nosuch", -1}, {"t", 2}} {
 		resp, e := alter(modelGroup, bad.topic, bad.partition)
 		require.Equal(t, errorcode.UnknownTopicOrPartition, resp.Topics[0].Partitions[0].ErrorCode)
 		require.Empty(t, e.Share)
 	}
+	resp, e = alter(modelGroup, "t", -1)
+	require.Equal(t, errorcode.UnknownServerError, resp.ErrorCode)
+	require.Empty(t, resp.Topics)
+	require.Empty(t, e.Share)
 
 	// With a member neither is possible.
 	shareJoin(g, epoch, "m", 0, &e)
