@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -105,5 +106,5 @@ func (f *diffFlags) run(in io.Reader, out io.Writer, files []string) error {
 	return nil
 }
 
-// runPrefix begins the names that this process uses on a Kafka that others use too.
-func runPrefix() string { return fmt.Sprintf("run%d-", os.Getpid()) }
+// runPrefix begins the names that this process uses on a Kafka that others use too, or have used: process ids come again.
+func runPrefix() string { return fmt.Sprintf("run%d-%d-", os.Getpid(), time.Now().UnixMilli()) }
