@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+	"testing/synctest"
 
 	"github.com/golang/snappy"
 	"github.com/klauspost/compress/zstd"
@@ -299,5 +300,36 @@ func BenchmarkCompress(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// What decompresses in a synctest bubble can do so in another and outside: no decoder leaves its bubble.
+func TestDecompressInBubbles(t *testing.T) {
+	require.False(t, inBubble())
+	for codec := CompressionNone; codec <= CompressionZstd; codec++ {
+		z, err := NewCompressor(nil, DefaultCompression(codec))
+		require.NoError(t, err)
+		_, err = z.Write([]byte("a record"))
+		require.NoError(t, err)
+		packed, err := z.Close()
+		require.NoError(t, err)
+		decompress := func(t *testing.T) {
+			got, err := Decompress(nil, codec, packed, 100)
+			require.NoError(t, err)
+			require.Equal(t, "a record", string(got))
+			z, err := NewCompressor(nil, DefaultCompression(codec))
+			require.NoError(t, err)
+			_, err = z.Write([]byte("a record"))
+			require.NoError(t, err)
+			_, err = z.Close()
+			require.NoError(t, err)
+		}
+		for range 20 {
+			synctest.Test(t, func(t *testing.T) {
+				require.True(t, inBubble())
+				decompress(t)
+			})
+			decompress(t)
+		}
 	}
 }

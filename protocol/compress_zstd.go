@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -50,11 +51,18 @@ func (d *Decompressor) readZstd(p []byte) (int, error) {
 }
 
 func (d *Decompressor) closeZstd() {
-	if d.frames.large && d.zstd != nil {
+	if d.zstd != nil && (d.frames.large || inBubble()) {
 		d.zstd.Close()
 		d.zstd = nil
 	}
 	d.frames.src = nil
+}
+
+// inBubble tells whether the caller runs in a testing/synctest bubble, whose times have no monotonic reading. A decoder holds a channel, and what is made in a
+// bubble may not be used outside it, so that none made there may be kept.
+func inBubble() bool {
+	now := time.Now()
+	return now == now.Round(0)
 }
 
 // zstdFrames gives a stream to the decoder with each window lowered to what its frame's blocks can fill, because the
