@@ -3,6 +3,7 @@ package differential
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +35,6 @@ var warmConfig = map[string]string{
 	"group.initial.rebalance.delay.ms":         "0",
 	"auto.create.topics.enable":                "false",
 	"group.share.min.record.lock.duration.ms":  "1000",
-	"log.retention.ms":                         "-1",
 	"offsets.topic.replication.factor":         "1",
 	"share.coordinator.state.topic.min.isr":    "1",
 	"transaction.state.log.replication.factor": "1",
@@ -105,8 +105,9 @@ func checkPage(t *testing.T, page, marker, want string) {
 
 // configured are scenarios that run on brokers of the same configuration.
 type configured struct {
-	config map[string]string
-	files  []*scenario.File
+	config   map[string]string
+	features map[string]int16
+	files    []*scenario.File
 }
 
 // byConfig groups scenarios: the first group runs on the warm broker.
@@ -117,17 +118,12 @@ func byConfig(t *testing.T, names []string) []*configured {
 		require.NoError(t, err)
 		f, err := scenario.Parse(filepath.Base(name), text)
 		require.NoError(t, err)
-		config := scenario.BrokerConfig(f)
-		at := slices.IndexFunc(groups, func(g *configured) bool { return contains(g.config, config) })
+		config, features := scenario.BrokerConfig(f)
+		at := slices.IndexFunc(groups, func(g *configured) bool { return contains(g.config, config) && maps.Equal(g.features, features) })
 		if at < 0 {
-			own := map[string]string{}
-			for k, v := range warmConfig {
-				own[k] = v
-			}
-			for k, v := range config {
-				own[k] = v
-			}
-			groups = append(groups, &configured{config: own})
+			own := maps.Clone(warmConfig)
+			maps.Copy(own, config)
+			groups = append(groups, &configured{config: own, features: features})
 			at = len(groups) - 1
 		}
 		groups[at].files = append(groups[at].files, f)
@@ -146,7 +142,7 @@ func contains(all, some map[string]string) bool {
 
 // compareAll runs scenarios against one Apache Kafka, several at once.
 func compareAll(t *testing.T, g *configured) []*scenario.Comparison {
-	kafka := startKafka(t, settings{config: (&replay.Script{Config: g.config}).AllConfig()})
+	kafka := startKafka(t, settings{(&replay.Script{Config: g.config}).AllConfig(), g.features})
 	defer func() { assert.NoError(t, kafka.Close()) }()
 	all := make([]*scenario.Comparison, len(g.files))
 	var running sync.WaitGroup

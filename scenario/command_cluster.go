@@ -30,21 +30,21 @@ orders: 1 partition
 	})
 }
 
-// BrokerConfig is the configuration that the cluster command of a scenario asks for.
-func BrokerConfig(f *File) map[string]string {
+// BrokerConfig is the configuration and the feature levels that the cluster command of a scenario asks for.
+func BrokerConfig(f *File) (config map[string]string, features map[string]int16) {
 	lines := f.commandLines()
 	if len(lines) == 0 {
-		return nil
+		return nil, nil
 	}
 	c, err := parseCommand(lines[0])
 	if err != nil || c.name != "cluster" {
-		return nil
+		return nil, nil
 	}
 	with, err := clusterSettings(c)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return with.config
+	return with.config, with.features
 }
 
 var timings = map[string]kshare.Timing{"fast": kshare.TimingFast, "kafka": kshare.TimingKafka}
