@@ -425,6 +425,18 @@ type GroupState = coordinator.GroupState
 // InspectTopics returns all topics in the order of their names, internal ones included.
 func (c *Cluster) InspectTopics() []TopicState { return c.broker().InspectTopics() }
 
+// Metrics are what Apache Kafka measures of share groups.
+type Metrics = broker.Metrics
+
+// SharePartitionMetrics are the metrics of a share partition.
+type SharePartitionMetrics = broker.SharePartitionMetrics
+
+// GroupCount is a type and a state that groups are counted by.
+type GroupCount = coordinator.GroupCount
+
+// InspectMetrics returns the metrics as they stand at one moment.
+func (c *Cluster) InspectMetrics() *Metrics { return c.broker().InspectMetrics() }
+
 // InspectGroups returns all groups in the order of their ids.
 func (c *Cluster) InspectGroups() []GroupState { return c.broker().InspectGroups() }
 

@@ -566,7 +566,7 @@ func (f *shareFetch) park() {
 	r := f.caller.request
 	w := &shareWaiter{fetch: f}
 	w.join()
-	w.timer = r.cluster.after(time.Duration(f.q.MaxWaitMillis)*time.Millisecond, w.finish)
+	w.timer = r.cluster.after(time.Duration(f.q.MaxWaitMillis)*time.Millisecond, w.expire)
 	r.park(w.leave)
 }
 
@@ -644,6 +644,12 @@ func (w *shareWaiter) try() {
 		w.leave()
 		w.fetch.complete(results)
 	}
+}
+
+// expire ends a wait that has lasted for MaxWaitMs.
+func (w *shareWaiter) expire() {
+	w.fetch.caller.request.cluster.share.counters.expiredFetches++
+	w.finish()
 }
 
 // finish answers the fetch with whatever there is.

@@ -88,7 +88,13 @@ func (c *Cluster) fillShareOffset(n *node, e *kmsg.DescribeShareGroupOffsetsResp
 		return
 	}
 	e.StartOffset, e.LeaderEpoch = s.StartOffset, s.LeaderEpoch
-	if s.StartOffset != -1 && s.DeliveryCompleteCount != -1 {
-		e.Lag = p.highWatermark() - s.StartOffset - int64(s.DeliveryCompleteCount)
+	e.Lag = shareLag(&s, p)
+}
+
+// shareLag is how many records of a partition a share group has yet to finish by what is persisted, -1 where that is not known.
+func shareLag(s *sharecoordinator.State, p *partition) int64 {
+	if s.StartOffset == -1 || s.DeliveryCompleteCount == -1 {
+		return -1
 	}
+	return p.highWatermark() - s.StartOffset - int64(s.DeliveryCompleteCount)
 }

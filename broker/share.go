@@ -17,6 +17,7 @@ type share struct {
 	coordinator *sharecoordinator.Coordinator
 	sessions    map[int32]*sharesession.Sessions // by node id
 
+	counters   shareCounters
 	faults     []*ShareWriteFault        // in the order in which they were begun
 	pruning    clock.Timer               // until redundant state is removed, nil while nothing was written since
 	builder    *protocol.BatchBuilder    // of batches for __share_group_state
@@ -25,7 +26,7 @@ type share struct {
 }
 
 func newShare(c *Cluster) *share {
-	s := &share{sessions: map[int32]*sharesession.Sessions{}, builder: protocol.NewBatchBuilder(), settings: map[string]*shareSettings{}}
+	s := &share{counters: shareCounters{partitions: map[sharecoordinator.Key]*SharePartitionCounters{}}, sessions: map[int32]*sharesession.Sessions{}, builder: protocol.NewBatchBuilder(), settings: map[string]*shareSettings{}}
 	s.coordinator = sharecoordinator.New(sharecoordinator.Config{
 		UpdatesPerSnapshot: int(c.brokerInt("share.coordinator.snapshot.update.records.per.snapshot")),
 		Exists: func(id [16]byte, partition int32) bool {
@@ -102,6 +103,9 @@ func (c *Cluster) appendShareRecord(p *partition, r *sharecoordinator.Record) er
 		return err
 	}
 	c.share.coordinator.Apply(r, p.log.EndOffset()-1)
+	if r.IsTombstone() {
+		delete(c.share.counters.partitions, r.Key)
+	}
 	c.armPruning()
 	return nil
 }

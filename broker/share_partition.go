@@ -23,6 +23,7 @@ type sharePartition struct {
 	group      string
 	state      *sharepartition.Partition
 	stateEpoch int32
+	counters   *SharePartitionCounters
 	waiters    waiters[*shareWaiter]
 
 	// Where its state is kept: the partition of __share_group_state, when that has so many partitions.
@@ -110,7 +111,11 @@ func (c *Cluster) sharePartitionOf(p *partition, group string) (*sharePartition,
 		c.log.Error("the stored state of a share partition makes no sense; AlterShareGroupOffsets or DeleteShareGroupOffsets begins it anew", "group", group, "partition", p, "error", err)
 		return nil, errorcode.UnknownServerError
 	}
-	sp.state, sp.stateEpoch = state, persisted.StateEpoch
+	sp.state, sp.stateEpoch, sp.counters = state, persisted.StateEpoch, c.share.counters.of(sp.key())
+	state.CountIn(&sp.counters.Counters)
+	for _, b := range persisted.Batches {
+		sp.counters.Batches.Add(b.LastOffset - b.FirstOffset + 1)
+	}
 	if p.shareGroups == nil {
 		p.shareGroups = map[string]*sharePartition{}
 	}
@@ -391,6 +396,9 @@ func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartitio
 	sp.arm()
 	if n == 0 {
 		return nil, nil, nil
+	}
+	for _, a := range acquired {
+		sp.counters.Acquired[a.DeliveryCount] += a.LastOffset - a.FirstOffset + 1
 	}
 	q.maxRecords -= int32(min(n, int64(q.maxRecords)))
 	return acquired, covering(read, acquired, c.timing == TimingKafka), nil

@@ -59,7 +59,8 @@ type shareAckResult struct {
 	// answered tells that the answer has an entry with it.
 	answered bool
 
-	change shareChange // what is to be settled
+	change shareChange       // what is to be settled
+	counts AcknowledgeCounts // the records of the acknowledgements
 }
 
 // shareChange is a change of a share partition that is not persisted yet: its records are no longer the member's, and nobody else's before
@@ -133,7 +134,7 @@ func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartiti
 	if no != nil {
 		return ackRefused(no)
 	}
-	return &shareAckResult{change: shareChange{sp, w}}
+	return &shareAckResult{change: shareChange{sp, w}, counts: countAcknowledged(acks)}
 }
 
 // injected is the error that faults give the acknowledgements for a partition.
@@ -150,10 +151,22 @@ func (s *shareCaller) injected(at sharesession.Partition) int16 {
 func (r *shareAckResult) settle(writes *openWrites) (moved bool) {
 	moved, failed, open := r.change.settle()
 	if open != nil {
-		writes.add(open, r.refuse)
+		writes.add(open, r.persisted)
+		return moved
 	}
-	r.refuse(failed)
+	r.persisted(failed)
 	return moved
+}
+
+// persisted counts the acknowledgements, or notes why they could not be persisted.
+func (r *shareAckResult) persisted(no *refusal) {
+	sp := r.change.sp
+	if no != nil || sp == nil {
+		r.refuse(no)
+		return
+	}
+	sp.counters.Acknowledged.add(&r.counts)
+	sp.partition.cluster.share.counters.acknowledged.add(&r.counts)
 }
 
 // refuse notes why the acknowledgements could not be persisted, if they could not.
@@ -229,6 +242,7 @@ func (c *Cluster) shareConnectionClosed(conn *connection) {
 		return
 	}
 	ended, emptied := c.share.sessions[conn.node.id].Disconnect(conn.id)
+	c.share.counters.evictedSessions += int64(len(ended))
 	for i := range ended {
 		for _, released := range c.releaseShare(conn.node, &ended[i]) {
 			released.settle()

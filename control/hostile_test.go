@@ -46,7 +46,7 @@ func TestBrowsersOfOthersAreRefused(t *testing.T) {
 		{"a link or picture of another page", "localhost:8080", map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
 		{"a neighbour", "localhost:8080", map[string]string{"Sec-Fetch-Site": "same-site"}, 403},
 	} {
-		for _, target := range []string{"/v1/cluster", "/openapi.json", "/nothing"} {
+		for _, target := range []string{"/v1/cluster", "/openapi.json", "/metrics", "/nothing"} {
 			r := request(t, http.MethodGet, target, nil)
 			r.Host = c.host
 			for name, value := range c.headers {

@@ -83,7 +83,8 @@ func (s *server) routes() http.Handler {
 		methods[e.path] = append(methods[e.path], e.method)
 	}
 	mux.HandleFunc("GET "+documentPath, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, document) })
-	methods[documentPath] = []string{http.MethodGet}
+	mux.Handle("GET "+metricsPath, metricsHandler(s.cluster))
+	methods[documentPath], methods[metricsPath] = []string{http.MethodGet}, []string{http.MethodGet}
 	for path, of := range methods {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", strings.Join(of, ", "))

@@ -153,7 +153,8 @@ type Groups struct {
 	offsets *offsets
 	timers  timers
 	// retentionAt is when offsets are next looked through for expired ones, zero before anything is loaded.
-	retentionAt time.Time
+	retentionAt     time.Time
+	shareRebalances int64
 }
 
 // New makes a coordinator without groups.

@@ -17,6 +17,21 @@ type MemberState struct {
 	Epoch      int32 // the generation of the group for a member of a classic one
 }
 
+// GroupCount names what groups are counted by: their type and state, as in GroupState.
+type GroupCount struct{ Type, State string }
+
+// Count returns how many groups there are of each type and state.
+func (g *Groups) Count() map[GroupCount]int {
+	n := map[GroupCount]int{}
+	for _, gr := range g.groups {
+		n[GroupCount{string(gr.kind()), gr.state()}]++
+	}
+	return n
+}
+
+// ShareRebalances is how many heartbeats have begun a new epoch of a share group (GroupCoordinatorMetrics' share-group-rebalance-count).
+func (g *Groups) ShareRebalances() int64 { return g.shareRebalances }
+
 // Inspect returns all groups in the order of their ids.
 func (g *Groups) Inspect() []GroupState {
 	all := make([]GroupState, 0, len(g.groups))

@@ -142,6 +142,7 @@ func (sg *shareGroup) heartbeatOf(now time.Time, c Caller, req *kmsg.ShareGroupH
 	}
 	sg.stale = false
 	if bump {
+		sg.g.shareRebalances++
 		sg.bump(e)
 	}
 	sg.assign(now, e)

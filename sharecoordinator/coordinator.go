@@ -8,6 +8,7 @@ package sharecoordinator
 
 import (
 	"encoding/base64"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -81,6 +82,7 @@ type Config struct {
 type Coordinator struct {
 	config Config
 	states map[Key]*state
+	writes int64
 }
 
 // state is a share partition's state with what is needed to go on writing it.
@@ -146,6 +148,7 @@ func (c *Coordinator) Read(nowMs int64, k Key, leaderEpoch int32) (State, Record
 	if leaderEpoch <= s.fence {
 		return s.State, Record{}, nil
 	}
+	c.writes++
 	next := s.State
 	next.LeaderEpoch = leaderEpoch
 	return next, s.record(nowMs, k, next, nil, c.config.UpdatesPerSnapshot), nil
@@ -162,6 +165,7 @@ type Update struct {
 
 // Write merges what a leader writes into a share partition's state. The start offset never goes back.
 func (c *Coordinator) Write(nowMs int64, k Key, u *Update) (Record, *Refusal) {
+	c.writes++
 	s := c.states[k]
 	switch {
 	case k.Partition < 0:
@@ -244,6 +248,20 @@ func (c *Coordinator) State(k Key) (State, bool) {
 	state.Batches = slices.Clone(state.Batches)
 	return state, true
 }
+
+// States are the states of all share partitions, in no order. They are not to be changed, nor held on to.
+func (c *Coordinator) States() iter.Seq2[Key, *State] {
+	return func(yield func(Key, *State) bool) {
+		for k, s := range c.states {
+			if !yield(k, &s.State) {
+				return
+			}
+		}
+	}
+}
+
+// Writes is how often Write was called, and Read with an epoch that it stored (ShareCoordinatorMetrics' write-total).
+func (c *Coordinator) Writes() int64 { return c.writes }
 
 // Reload forgets what a partition of __share_group_state, of so many, does not hold itself, as if its records were read again: which leader epochs have
 // been fenced by a Read whose epoch an Initialize has replaced since.

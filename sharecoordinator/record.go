@@ -18,6 +18,9 @@ type Record struct {
 // IsEmpty tells that there is nothing to append.
 func (r *Record) IsEmpty() bool { return r.Key == Key{} }
 
+// IsTombstone tells that the record removes the share partition's state.
+func (r *Record) IsTombstone() bool { return r.Snapshot == nil && r.Update == nil }
+
 // Snapshot is the whole state of a share partition (ShareSnapshotValue.json).
 type Snapshot struct {
 	State

@@ -35,7 +35,11 @@ func (p *Partition) expire(now time.Time, lim Limits, one bool) Write {
 		if e.end(id) && one {
 			break
 		}
+		e.ended += p.locks.all[id].n // those that wait for an answer
 		p.locks.disarm()
+	}
+	if p.counters != nil {
+		p.counters.LockTimeouts += e.ended
 	}
 	return p.writes.finish(e.write, p, false, lim.DeliveryCount)
 }
@@ -46,6 +50,7 @@ type expiry struct {
 	lim   *Limits
 	write *write
 	one   bool
+	ended int64 // records whose lock has ended
 }
 
 // end takes the records of a lock from their holder; where one is set those of its first timer. It tells whether
@@ -88,6 +93,7 @@ func (e *expiry) endBatch(n int, b *batch, id uint32) {
 	s, why := e.after(b.last, b.count)
 	p.putWhole(n, s, b.count, 0, false)
 	e.write.note(b.first, b.last, s, b.count, why)
+	e.ended += b.size()
 	p.locks.all[id].first = max(p.locks.all[id].first, b.last+1)
 }
 
@@ -103,6 +109,7 @@ func (e *expiry) endRecords(n int, b *batch, id uint32, one bool) bool {
 		s, why := e.after(offset, count)
 		p.put(n, b, i, s, count, 0, false)
 		e.write.note(offset, offset, s, count, why)
+		e.ended++
 		found = true
 		if one {
 			l.first = offset + 1

@@ -112,6 +112,7 @@ type Partition struct {
 	locks     lockTable
 	writes    writeTable
 	spare     []*split
+	counters  *Counters // nil: nothing is counted
 }
 
 // gapWindow is what a former leader handed out and never persisted: offsets without a batch in [start, end) are

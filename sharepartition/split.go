@@ -106,6 +106,9 @@ func (p *Partition) add(n int, b batch) {
 		p.complete += b.size()
 	}
 	p.locks.hold(b.lock, b.size())
+	if p.counters != nil {
+		p.counters.Batches.Add(b.size())
+	}
 }
 
 // putWhole sets the state of an unsplit batch. Every change of it goes through here, so the counts hold.

@@ -65,6 +65,14 @@ func New() *Sessions {
 // Len is the number of sessions.
 func (s *Sessions) Len() int { return len(s.byKey) }
 
+// PartitionCount is the number of partitions of all sessions together.
+func (s *Sessions) PartitionCount() (n int) {
+	for _, one := range s.byKey {
+		n += len(one.order)
+	}
+	return n
+}
+
 // Partitions are those of a session, in the order in which they were added; none where there is no session. The caller only reads them.
 func (s *Sessions) Partitions(key Key) []Partition {
 	if found := s.byKey[key]; found != nil {
