@@ -203,3 +203,34 @@ func BenchmarkAlternating(b *testing.B) {
 		})
 	})
 }
+
+// BenchmarkCounters does the work of BenchmarkRange and of BenchmarkExpire with counters and without.
+func BenchmarkCounters(b *testing.B) {
+	for name, counters := range map[string]*Counters{"off": nil, "on": {}} {
+		b.Run("range/"+name, func(b *testing.B) {
+			w := newWindow()
+			w.p.CountIn(counters)
+			for w.p.InFlight() < 2000 {
+				w.acquire(500, 500)
+			}
+			acks := make([]Acknowledgement, 1)
+			measure(b, func() {
+				w.acquire(500, 500)
+				first := w.p.StartOffset()
+				acks[0] = Acknowledgement{FirstOffset: first, LastOffset: first + 499, Types: accept}
+				w.ack(acks)
+			})
+		})
+		b.Run("expire/"+name, func(b *testing.B) {
+			w := newWindow()
+			w.p.CountIn(counters)
+			w.lim.DeliveryCount = 1 << 20
+			w.acquire(500, 500)
+			measure(b, func() {
+				w.now, _ = w.p.NextDeadline()
+				w.p.Persisted(w.p.Expire(w.now, w.lim).ID, 0)
+				w.acquire(500, 500)
+			})
+		})
+	}
+}
