@@ -117,7 +117,11 @@ func (f *shareFetch) complete(results shareResults) {
 
 // newShareFetchRequest is what of a request concerns its session.
 func newShareFetchRequest(caller *shareCaller, q *kmsg.ShareFetchRequest) *sharesession.FetchRequest {
-	asked := &sharesession.FetchRequest{Key: caller.key(), Connection: caller.request.conn.id, Epoch: q.ShareSessionEpoch}
+	c := caller.request.cluster
+	asked := &sharesession.FetchRequest{
+		Key: caller.key(), Connection: caller.request.conn.id, Epoch: q.ShareSessionEpoch,
+		TopicName: c.topicName,
+	}
 	for i := range q.Topics {
 		for j := range q.Topics[i].Partitions {
 			p := &q.Topics[i].Partitions[j]
@@ -150,9 +154,8 @@ type shareFetch struct {
 	loaded map[*sharePartition]bool
 	cold   []*partition
 	early  bool
-	// awaited are the partitions that it waits for with timing=kafka, nil where their state is not read yet. Those that are deleted meanwhile, or whose
-	// leader was fenced, are not in the answer.
-	awaited map[sharesession.Partition]*sharePartition
+	// loads are what came of the session's partitions. With timing=kafka that is settled once for a request, however long it waits.
+	loads map[sharesession.Partition]shareLoad
 }
 
 // acknowledge applies the acknowledgements that the request carries. It returns a result only where the whole answer fails.
@@ -260,10 +263,11 @@ func (f *shareFetch) begin() shareResults {
 		f.cold = f.cold[1:]
 		results = f.attempt(false)
 	}
-	for _, p := range f.cold {
+	late := f.cold
+	f.cold = nil
+	for _, p := range late {
 		f.read(&shareLoad{}, p)
 	}
-	f.cold = nil
 	return results
 }
 
@@ -365,17 +369,31 @@ func (f *shareFetch) knowsAny() bool {
 	})
 }
 
-// load finds the share partition of an entry, or the result that says why there is none.
+// load finds the share partition of an entry, or the result that says why there is none. A share partition that the leader has forgotten since is not in
+// the answer.
 func (f *shareFetch) load(at sharesession.Partition) shareLoad {
-	c := f.caller.request.cluster
+	if l, ok := f.loads[at]; ok {
+		if l.sp != nil && l.sp.forgotten() {
+			return shareLoad{unready: true}
+		}
+		return l
+	}
+	l := f.loadNow(at)
+	if f.caller.request.cluster.timing == TimingKafka && !l.unready {
+		if f.loads == nil {
+			f.loads = make(map[sharesession.Partition]shareLoad, len(f.session.Partitions))
+		}
+		f.loads[at] = l
+	}
+	return l
+}
+
+func (f *shareFetch) loadNow(at sharesession.Partition) shareLoad {
 	p, code := f.find(at)
-	if code == errorcode.UnknownTopicID && c.deleted.ids[at.TopicID] && !f.named(at) {
+	if code == errorcode.UnknownTopicID && f.session.TopicName(at) != "" {
 		code = errorcode.UnknownTopicOrPartition // a topic that was deleted under the session
 	}
 	l := shareLoad{result: shareFetchResult{index: at.Partition, errorCode: code}, absent: code != errorcode.None}
-	if l.unready = f.lost(at, p, code); l.unready {
-		return l
-	}
 	if code == errorcode.None {
 		f.read(&l, p)
 	}
@@ -418,21 +436,6 @@ func (f *shareFetch) read(l *shareLoad, p *partition) {
 		f.loaded[l.sp] = true
 	}
 	l.unready = f.loaded[l.sp] && f.q.MaxWaitMillis <= 0
-}
-
-// named tells whether the request itself names the partition.
-func (f *shareFetch) named(at sharesession.Partition) bool {
-	for i := range f.q.Topics {
-		if f.q.Topics[i].TopicID != at.TopicID {
-			continue
-		}
-		for j := range f.q.Topics[i].Partitions {
-			if f.q.Topics[i].Partitions[j].Partition == at.Partition {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // enoughBytes tells whether the partitions together have MinBytes to read, of each no more counted than may be given of it.
@@ -545,11 +548,7 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 
 // hash is that of Kafka's key for a partition.
 func (f *shareFetch) hash(at sharesession.Partition) int32 {
-	name := ""
-	if t := f.caller.request.cluster.topicsByID[at.TopicID]; t != nil {
-		name = t.name
-	}
-	return topicIDPartitionHash(at.TopicID, name, at.Partition)
+	return topicIDPartitionHash(at.TopicID, f.session.TopicName(at), at.Partition)
 }
 
 // shareWaiter is a ShareFetch that waits for records.
@@ -577,9 +576,7 @@ func (w *shareWaiter) join() {
 		if code != errorcode.None {
 			continue
 		}
-		sp := p.shareGroups[w.fetch.caller.group]
-		w.fetch.await(at, sp)
-		if sp != nil {
+		if sp := p.shareGroups[w.fetch.caller.group]; sp != nil {
 			w.waiting = append(w.waiting, sp)
 			sp.waiters.add(w)
 		} else {
@@ -587,29 +584,6 @@ func (w *shareWaiter) join() {
 			p.shareLoads.add(w)
 		}
 	}
-}
-
-// await notes a partition that the fetch waits for.
-func (f *shareFetch) await(at sharesession.Partition, sp *sharePartition) {
-	if f.caller.request.cluster.timing != TimingKafka {
-		return
-	}
-	if f.awaited == nil {
-		f.awaited = map[sharesession.Partition]*sharePartition{}
-	}
-	f.awaited[at] = sp
-}
-
-// lost tells whether the partition is no longer the one that the fetch waits for.
-func (f *shareFetch) lost(at sharesession.Partition, p *partition, code int16) bool {
-	sp, waits := f.awaited[at]
-	switch {
-	case !waits || code == errorcode.NotLeaderOrFollower:
-		return false
-	case code != errorcode.None:
-		return true
-	}
-	return sp != nil && p.shareGroups[f.caller.group] != sp
 }
 
 // part takes the fetch off every waiting list.

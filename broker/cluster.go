@@ -57,7 +57,6 @@ type Cluster struct {
 	config     *config.State
 	topics     map[string]*topic
 	topicsByID map[[16]byte]*topic
-	deleted    deletedTopics
 	placement  int // how many partitions have been placed, so that leaders go round
 	// nextProducerID is the next id to hand out; ids below producerIDsReserved are recorded as used, so that a
 	// restart never hands one out twice: nextProducerID <= producerIDsReserved.

@@ -112,7 +112,12 @@ func (p *partition) setLeader(id int32) {
 // in the partition is read again by its successor.
 func (p *partition) leaderChanged() {
 	for _, group := range p.shareGroupsInOrder() {
-		p.shareGroups[group].forget()
+		sp := p.shareGroups[group]
+		sp.forget()
+		sp.waiters.each(func(w *shareWaiter) {
+			w.fetch.loads = nil
+			w.finish()
+		})
 	}
 	p.shareLoads.each((*shareWaiter).finish)
 	p.wakeAllFetches()

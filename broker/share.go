@@ -169,15 +169,11 @@ func (c *Cluster) changeShareState(k sharecoordinator.Key, change *coordinator.S
 	return c.applyShareRecords(record)
 }
 
-// shareTopicDeleted removes the share state of a topic that is gone. With timing=kafka fetches that wait for it wait on.
+// shareTopicDeleted removes the share state of a topic that is gone.
 func (c *Cluster) shareTopicDeleted(t *topic) {
 	for _, p := range t.partitions {
 		for _, group := range p.shareGroupsInOrder() {
-			if sp := p.shareGroups[group]; c.timing == TimingKafka {
-				sp.drop()
-			} else {
-				sp.forget()
-			}
+			p.shareGroups[group].forget()
 		}
 	}
 	if err := c.applyShareRecords(c.share.coordinator.TopicDeleted(t.id)...); err != nil {

@@ -227,18 +227,16 @@ func (sp *sharePartition) unreachable(leader *node) int16 {
 	return kept.notCoordinating(at)
 }
 
-// forget drops the share partition from the leader's memory. Who waits for it is answered at once.
+// forget drops the share partition from the leader's memory. Who waits for it is answered at once, with timing=kafka, as by Apache Kafka, only when the wait
+// ends.
 func (sp *sharePartition) forget() {
-	sp.drop()
-	sp.waiters.each(func(w *shareWaiter) { w.finish() })
-}
-
-// drop takes the share partition out of the leader's memory.
-func (sp *sharePartition) drop() {
 	delete(sp.partition.shareGroups, sp.group)
 	if sp.timer != nil {
 		sp.timer.Stop()
 		sp.timer = nil
+	}
+	if sp.partition.cluster.timing == TimingFast {
+		sp.waiters.each((*shareWaiter).finish)
 	}
 }
 

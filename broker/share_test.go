@@ -235,7 +235,7 @@ func TestTopicDeletedUnderASession(t *testing.T) {
 		} else {
 			assert.Zero(t, woken.took)
 			require.Len(t, woken.answer.Topics, 1)
-			assert.Equal(t, errorcode.UnknownTopicID, woken.answer.Topics[0].Partitions[0].ErrorCode, "the request names the topic")
+			assert.Equal(t, errorcode.UnknownTopicOrPartition, woken.answer.Topics[0].Partitions[0].ErrorCode)
 		}
 		p := m.fetch(time.Minute)
 		require.Len(t, p.Topics, 1)

@@ -76,11 +76,7 @@ func (sp *sharePartition) persisted(id uint64, no *refusal) {
 		code = no.code
 	}
 	sp.state.Persisted(id, code)
-	switch {
-	case code != errorcode.NotLeaderOrFollower:
-	case sp.partition.cluster.timing == TimingKafka:
-		sp.drop() // who waits for it waits on
-	default:
+	if code == errorcode.NotLeaderOrFollower {
 		sp.forget()
 	}
 }

@@ -184,7 +184,6 @@ func (c *Cluster) deleteTopic(t *topic) error {
 	}
 	delete(c.topics, t.name)
 	delete(c.topicsByID, t.id)
-	c.deleted.add(t.id)
 	for _, p := range t.partitions {
 		p.deleted()
 		if err := c.store.DeleteLog(p.storageID()); err != nil {
@@ -224,27 +223,6 @@ func (c *Cluster) finishDeletions() error {
 		}
 	}
 	return nil
-}
-
-// deletedTopics remembers the topics that were deleted last, so that a share session which names one can be told that it existed.
-type deletedTopics struct {
-	ids   map[[16]byte]bool
-	order [][16]byte
-}
-
-// rememberedDeletions bounds what deletedTopics holds.
-const rememberedDeletions = 10_000
-
-func (d *deletedTopics) add(id [16]byte) {
-	if d.ids == nil {
-		d.ids = map[[16]byte]bool{}
-	}
-	if len(d.order) == rememberedDeletions {
-		delete(d.ids, d.order[0])
-		d.order = d.order[1:]
-	}
-	d.ids[id] = true
-	d.order = append(d.order, id)
 }
 
 // loadTopics opens every topic that the store holds.

@@ -52,7 +52,10 @@ type session struct {
 
 // entry is a partition of a session. It owes the client an entry in the next answer when it was added to the session, and when the last answer had an error
 // for it, so that the client sees the error go. The answer to epoch 0, which lists all there is to tell, leaves nothing owed, not even after an error.
-type entry struct{ owed bool }
+type entry struct {
+	owed  bool
+	topic string // its name when the partition was added, "" where there was none
+}
 
 // New makes the sessions of a node that has none.
 func New() *Sessions {
@@ -89,6 +92,7 @@ type FetchRequest struct {
 	Partitions []Partition // of Topics: added to the session
 	Forgotten  []Partition // of ForgottenTopicsData: removed after the adding
 	Acks       bool        // any partition carries acknowledgements
+	TopicName  func(topicID [16]byte) string // "" where there is no such topic
 }
 
 // Fetch is a ShareFetch that passed its session's checks.
@@ -125,7 +129,7 @@ func (s *Sessions) Fetch(r *FetchRequest, capacity int) (*Fetch, int16) {
 	if r.Epoch == FinalEpoch {
 		return &Fetch{Final: true, session: old, next: old.epoch}, errorcode.None
 	}
-	old.add(r.Partitions, true)
+	old.add(r, true)
 	old.forget(r.Forgotten)
 	old.epoch = nextEpoch(old.epoch)
 	return &Fetch{Partitions: old.rotated(r.Epoch), session: old, next: old.epoch}, errorcode.None
@@ -149,7 +153,7 @@ func (s *Sessions) create(r *FetchRequest, capacity int) (*Fetch, int16) {
 		s.remove(old)
 	}
 	made := &session{key: r.Key, connection: r.Connection, epoch: 1, members: make(map[Partition]*entry, len(r.Partitions))}
-	made.add(r.Partitions, false)
+	made.add(r, false)
 	s.byKey[r.Key] = made
 	s.byConnection[r.Connection] = append(s.byConnection[r.Connection], made)
 	if s.groups[r.Connection] == nil {
@@ -209,6 +213,15 @@ func (s *Sessions) find(key Key, epoch int32) (*session, int16) {
 // Current tells whether no later request has moved the session on while this one waited. Where it is not, the
 // answer is INVALID_SHARE_SESSION_EPOCH without partitions.
 func (f *Fetch) Current() bool { return f.full || f.session.epoch == f.next }
+
+// TopicName is the name that the topic of a partition had when the partition was added to the session, "" where there was no such topic. Kafka knows it from
+// then on, also when the topic is deleted.
+func (f *Fetch) TopicName(p Partition) string {
+	if e := f.session.members[p]; e != nil {
+		return e.topic
+	}
+	return ""
+}
 
 // Listed tells whether the answer has an entry for a partition of which the fetch has something to tell, and notes what the client has seen; it is asked
 // once for each. After epoch 0 every such partition is listed. Later one with records or an error is, one that was added to the session and has not been
@@ -289,10 +302,10 @@ func (s *Sessions) remove(old *session) Ended {
 	return Ended{Key: old.key, Partitions: old.order}
 }
 
-func (s *session) add(partitions []Partition, owed bool) {
-	for _, p := range partitions {
+func (s *session) add(r *FetchRequest, owed bool) {
+	for _, p := range r.Partitions {
 		if s.members[p] == nil {
-			s.members[p] = &entry{owed: owed}
+			s.members[p] = &entry{owed: owed, topic: r.TopicName(p.TopicID)}
 			s.order = append(s.order, p)
 		}
 	}

@@ -24,6 +24,7 @@ func parts(indexes ...int32) []Partition {
 
 func fetch(t *testing.T, s *Sessions, want int16, r FetchRequest) *Fetch {
 	t.Helper()
+	r.TopicName = func(id [16]byte) string { return map[[16]byte]string{topic: "orders"}[id] }
 	f, code := s.Fetch(&r, 2)
 	require.Equal(t, want, code)
 	return f
@@ -251,4 +252,14 @@ func TestOvertaken(t *testing.T) {
 	require.Zero(t, code)
 	require.False(t, waiting.Current())
 	require.True(t, first.Current())
+}
+
+// TestTopicName knows the topics that were there when their partitions were added.
+func TestTopicName(t *testing.T) {
+	s := New()
+	gone := Partition{TopicID: [16]byte{2}}
+	f := fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 0, Partitions: append(parts(0), gone)})
+	require.Equal(t, "orders", f.TopicName(parts(0)[0]))
+	require.Empty(t, f.TopicName(gone))
+	require.Empty(t, f.TopicName(parts(1)[0]))
 }
