@@ -68,7 +68,7 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 		return &shareFetchAnswer{errorCode: code}
 	}
 	f := &shareFetch{caller: caller, session: session, q: q, mode: sharepartition.AcquireMode(q.ShareAcquireMode)}
-	failed := f.acknowledge()
+	failed := f.acknowledge(asked.Acks)
 	if failed != nil || session.Final || q.IsRenewAck || c.timing == TimingFast {
 		f.settle()
 	}
@@ -159,35 +159,42 @@ type shareFetch struct {
 }
 
 // acknowledge applies the acknowledgements that the request carries. It returns a result only where the whole answer fails.
-func (f *shareFetch) acknowledge() *shareAckResult {
-	renew := f.q.Version >= 2 && f.q.IsRenewAck
+func (f *shareFetch) acknowledge(some bool) *shareAckResult {
+	if !some {
+		return nil
+	}
 	last := f.lastNamed()
+	f.acks = map[sharesession.Partition]*shareAckResult{}
 	for i := range f.q.Topics {
 		for j := range f.q.Topics[i].Partitions {
 			p := &f.q.Topics[i].Partitions[j]
-			if len(p.AcknowledgementBatches) == 0 || last != nil && last[sharesession.Partition{TopicID: f.q.Topics[i].TopicID, Partition: p.Partition}] != p {
+			at := sharesession.Partition{TopicID: f.q.Topics[i].TopicID, Partition: p.Partition}
+			if last != nil && last[at] != p {
 				continue
 			}
-			acks := make([]sharepartition.Acknowledgement, len(p.AcknowledgementBatches))
-			for k, b := range p.AcknowledgementBatches {
-				acks[k] = sharepartition.Acknowledgement{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, Types: b.AcknowledgeTypes}
-			}
-			at := sharesession.Partition{TopicID: f.q.Topics[i].TopicID, Partition: p.Partition}
-			result := f.caller.acknowledge(at, acks, renew)
+			result := f.acknowledgePartition(at, p.AcknowledgementBatches)
 			if result.whole {
 				return result
 			}
-			if f.acks[at] == nil {
-				f.ackOrder = append(f.ackOrder, at)
-			}
-			if f.acks == nil {
-				f.acks = map[sharesession.Partition]*shareAckResult{}
-			}
+			f.ackOrder = append(f.ackOrder, at)
 			f.acks[at] = result
 			f.unsettled = append(f.unsettled, result)
 		}
 	}
 	return nil
+}
+
+// acknowledgePartition is the result for a partition that the request names. Beside others with acknowledgements one without has a result too.
+func (f *shareFetch) acknowledgePartition(at sharesession.Partition, batches []kmsg.ShareFetchRequestTopicPartitionAcknowledgementBatch) *shareAckResult {
+	if len(batches) == 0 {
+		_, code := f.caller.request.cluster.sharePartitionNamed(at)
+		return ackFailed(code, "")
+	}
+	acks := make([]sharepartition.Acknowledgement, len(batches))
+	for k, b := range batches {
+		acks[k] = sharepartition.Acknowledgement{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, Types: b.AcknowledgeTypes}
+	}
+	return f.caller.acknowledge(at, acks, f.q.Version >= 2 && f.q.IsRenewAck)
 }
 
 // lastNamed finds the entry of each partition whose acknowledgements count, the last; nil where the request names one partition at most.
@@ -227,7 +234,6 @@ type shareAcquisition struct {
 	maxBytes   int  // for each partition
 	roomBytes  int  // for all partitions together
 	filled     bool // a partition had records: of the others no batch is given that exceeds the limits
-	moved      bool // a partition's log was found to begin later or to end sooner, which ends the wait
 }
 
 // within gives the bytes that may be read of the next partition, and tells whether its first batch may exceed them.
@@ -248,10 +254,11 @@ type shareResult struct {
 	known bool // otherwise there is nothing to say of the partition
 }
 
-// shareReady is a share partition that can be read, and the place of its result.
-type shareReady struct {
+// shareOpen is a share partition that has room in flight, and the place of its result.
+type shareOpen struct {
 	*sharePartition
-	at int
+	at    int
+	fresh bool // it was not known before where in the log its next fetch offset lies
 }
 
 // begin attempts for the first time to acquire what there is. With timing=kafka the partitions whose state is read first join one after the other, as the
@@ -273,7 +280,7 @@ func (f *shareFetch) begin() shareResults {
 
 // findCold finds the partitions whose state is not known yet, of which a request that may wait reads one after the other.
 func (f *shareFetch) findCold() {
-	if f.caller.request.cluster.timing == TimingFast || f.q.MaxWaitMillis <= 0 || f.q.MaxBytes == 0 || f.q.MaxRecords == 0 {
+	if f.caller.request.cluster.timing == TimingFast || f.q.MaxWaitMillis <= 0 || f.asksNothing() {
 		return
 	}
 	for _, at := range f.session.Partitions {
@@ -283,58 +290,72 @@ func (f *shareFetch) findCold() {
 	}
 }
 
+// asksNothing tells whether the limits leave no room for a record: only what is wrong with the partitions is told then.
+func (f *shareFetch) asksNothing() bool { return f.q.MaxBytes == 0 || f.q.MaxRecords == 0 }
+
 // attempt acquires what there is. It returns nil where the fetch has to wait, which it does not where last is set or it may not.
 func (f *shareFetch) attempt(last bool) shareResults {
-	last = last || f.q.MaxWaitMillis <= 0 || len(f.session.Partitions) == 0
 	results := make(shareResults, len(f.session.Partitions))
-	if f.q.MaxBytes == 0 || f.q.MaxRecords == 0 {
+	if f.asksNothing() {
+		for i, at := range f.session.Partitions {
+			l, _ := f.look(at)
+			results[i] = shareResult{l.result, l.absent}
+		}
 		return results
 	}
-	var ready, fresh []shareReady
+	var open []shareOpen
 	failed := false
-	absent, open := 0, 0
+	absent := 0
 	for i, at := range f.session.Partitions {
 		loaded := f.load(at)
-		if loaded.unready {
+		switch sp := loaded.sp; {
+		case loaded.unready:
+			continue
+		case loaded.absent:
+			absent++
+		case sp == nil:
+			failed = failed || !loaded.late
+		case sp.mayAcquire():
+			open = append(open, shareOpen{sharePartition: sp, at: i})
+		default:
 			continue
 		}
 		results[i] = shareResult{loaded.result, true}
-		if loaded.absent {
-			absent++
-			continue
-		}
-		failed = failed || loaded.result.errorCode != errorcode.None && !loaded.late
-		if loaded.sp == nil {
-			continue
-		}
-		known := loaded.sp.lookUp()
-		if loaded.sp.mayAcquire() {
-			open++
-		}
-		switch {
-		case !loaded.sp.readable():
-		case known:
-			ready = append(ready, shareReady{loaded.sp, i})
-		default:
-			fresh = append(fresh, shareReady{loaded.sp, i})
-		}
 	}
-	failed = failed || absent == len(results)
-	// Apache Kafka has read the fresh ones before it reads the others, within limits of their own, and puts them behind.
-	known := len(ready)
-	ready = append(ready, fresh...)
-	if len(ready) > 0 && (last || failed || f.enoughBytes(ready, open)) {
-		failed = f.acquire(ready, known, open, results) || failed || f.q.MaxRecords < 0
-	}
-	if last || failed {
+	if absent == len(results) { // as where there are none
 		return results
 	}
-	for i := range results {
-		if len(results[i].acquired) > 0 {
-			return results
+	if !last && f.enough(open) {
+		// Apache Kafka has read those that it had not looked up before it reads the others, and puts them behind.
+		known := slices.DeleteFunc(slices.Clone(open), func(o shareOpen) bool { return o.fresh })
+		fresh := slices.DeleteFunc(open, func(o shareOpen) bool { return !o.fresh })
+		open = append(known, fresh...)
+		f.acquire(open, results)
+		return results
+	}
+	if last || failed || f.q.MaxWaitMillis <= 0 {
+		for i := range open {
+			open[i].fresh = false
 		}
+		f.acquire(open, results)
+		return results
 	}
 	return nil
+}
+
+// enough tells whether the open partitions have what ends the wait, MinBytes to read or something to find out, and looks up where they are to be read.
+func (f *shareFetch) enough(open []shareOpen) bool {
+	if len(open) == 0 {
+		return false
+	}
+	beyond, left := false, int(min(f.q.MinBytes, f.q.MaxBytes))
+	for i := range open {
+		sp := open[i].sharePartition
+		open[i].fresh = !sp.lookUp()
+		beyond = beyond || sp.beyondLog(open[i].fresh)
+		left -= sp.available(left, int(f.q.MaxBytes)/len(open))
+	}
+	return beyond || left <= 0
 }
 
 // find returns the partition that an entry of the session means, if the node leads it.
@@ -389,12 +410,8 @@ func (f *shareFetch) load(at sharesession.Partition) shareLoad {
 }
 
 func (f *shareFetch) loadNow(at sharesession.Partition) shareLoad {
-	p, code := f.find(at)
-	if code == errorcode.UnknownTopicID && f.session.TopicName(at) != "" {
-		code = errorcode.UnknownTopicOrPartition // a topic that was deleted under the session
-	}
-	l := shareLoad{result: shareFetchResult{index: at.Partition, errorCode: code}, absent: code != errorcode.None}
-	if code == errorcode.None {
+	l, p := f.look(at)
+	if !l.absent {
 		f.read(&l, p)
 	}
 	if l.result.errorCode == errorcode.NotLeaderOrFollower {
@@ -404,6 +421,15 @@ func (f *shareFetch) loadNow(at sharesession.Partition) shareLoad {
 		l.sp, l.result.errorCode, l.late = nil, errorcode.UnknownServerError, false
 	}
 	return l
+}
+
+// look finds out whether the partition of an entry is there.
+func (f *shareFetch) look(at sharesession.Partition) (shareLoad, *partition) {
+	p, code := f.find(at)
+	if code == errorcode.UnknownTopicID && f.session.TopicName(at) != "" {
+		code = errorcode.UnknownTopicOrPartition // a topic that was deleted under the session
+	}
+	return shareLoad{result: shareFetchResult{index: at.Partition, errorCode: code}, absent: code != errorcode.None}, p
 }
 
 // read fills in the share partition of a partition that the node leads. The first request that asks for it has its state read.
@@ -438,37 +464,8 @@ func (f *shareFetch) read(l *shareLoad, p *partition) {
 	l.unready = f.loaded[l.sp] && f.q.MaxWaitMillis <= 0
 }
 
-// enoughBytes tells whether the partitions together have MinBytes to read, of each no more counted than may be given of it.
-func (f *shareFetch) enoughBytes(ready []shareReady, open int) bool {
-	if f.q.MinBytes <= 1 {
-		return true
-	}
-	left := int(min(f.q.MinBytes, f.q.MaxBytes))
-	most := int(f.q.MaxBytes) / open
-	for _, sp := range ready {
-		from, end := max(sp.state.NextFetchOffset(), sp.partition.log.StartOffset()), sp.end()
-		read, err := sp.partition.log.Read(from, end, most, true)
-		if err != nil {
-			return true // the acquisition says what is wrong
-		}
-		bounds, err := batchBounds(read)
-		if err != nil {
-			return true
-		}
-		size := min(sizeOf(read), most)
-		if n := len(bounds); n > 0 && bounds[n-1].LastOffset+1 < end {
-			size = most // there is more than fits
-		}
-		if left -= size; left <= 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// acquire acquires records in each of the partitions, the first of which are known, as far as the limits go. The bytes are divided among all that are
-// open to the request, those too that have no records. It reports whether one of them has something to tell at once even if there are no records.
-func (f *shareFetch) acquire(ready []shareReady, known, open int, results shareResults) (failed bool) {
+// acquire acquires records in each of the partitions as far as the limits go. The bytes are divided among all of them, those too that have no records.
+func (f *shareFetch) acquire(open []shareOpen, results shareResults) {
 	c := f.caller.request.cluster
 	maxBytes := int(min(f.q.MaxBytes, c.brokerInt("fetch.max.bytes")))
 	left := &shareAcquisition{
@@ -476,27 +473,25 @@ func (f *shareFetch) acquire(ready []shareReady, known, open int, results shareR
 		mode:       f.mode,
 		batchSize:  f.q.BatchSize,
 		maxRecords: f.q.MaxRecords,
-		maxBytes:   maxBytes / open,
+		maxBytes:   maxBytes / max(1, len(open)),
 		roomBytes:  maxBytes,
 	}
-	for i, sp := range ready {
+	for i, sp := range open {
 		if left.maxRecords <= 0 {
-			return failed
+			return
 		}
-		if i == known {
-			left.roomBytes, left.filled = maxBytes, false
+		if sp.fresh && i > 0 && !open[i-1].fresh {
+			left.roomBytes, left.filled = maxBytes, false // they were read within limits of their own
 		}
 		result := &results[sp.at]
 		acquired, records, err := sp.acquire(left)
 		if err != nil {
 			c.log.Error("a share partition could not be read", "group", sp.group, "partition", sp.partition, "error", err)
-			result.errorCode, failed = errorcode.KafkaStorageError, true
+			result.errorCode = errorcode.KafkaStorageError
 		}
-		failed = failed || left.moved
 		result.acquired, result.records = acquired, records
 		result.size += sizeOf(records)
 	}
-	return failed
 }
 
 // answer makes the answer from what was fetched and how the acknowledgements ended.

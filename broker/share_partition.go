@@ -301,12 +301,34 @@ func (sp *sharePartition) wake() {
 
 // readable tells whether a fetch may find something: records to deliver again, or new ones and room for them, or that its offset is beyond the log.
 func (sp *sharePartition) readable() bool {
-	return sp.mayAcquire() && (sp.state.NextFetchOffset() < sp.end() || sp.beyondLog())
+	return sp.mayAcquire() && (sp.state.NextFetchOffset() < sp.end() || sp.beyondLog(false))
 }
 
-// beyondLog tells whether the next offset is one that the log has not come to, as where it was set. Apache Kafka answers at once then.
-func (sp *sharePartition) beyondLog() bool {
-	return sp.partition.cluster.timing == TimingKafka && sp.state.NextFetchOffset() > sp.partition.highWatermark()
+// beyondLog tells whether the next fetch offset is one that the group may not read yet, as where it was set, or one that the log has no more, which comes
+// out only as it is looked up. Apache Kafka answers at once then.
+func (sp *sharePartition) beyondLog(lookedUp bool) bool {
+	next := sp.state.NextFetchOffset()
+	return sp.partition.cluster.timing == TimingKafka && (next > sp.end() || lookedUp && next < sp.partition.log.StartOffset())
+}
+
+// available is how many bytes there are to read from the next fetch offset on, as far as that concerns who needs so many and may have most.
+func (sp *sharePartition) available(need, most int) int {
+	from, end := max(sp.state.NextFetchOffset(), sp.partition.log.StartOffset()), sp.end()
+	switch {
+	case from >= end:
+		return 0
+	case need <= 1:
+		return 1
+	}
+	read, err := sp.partition.log.Read(from, end, most, true)
+	if err != nil {
+		return most // the acquisition says what is wrong
+	}
+	bounds, err := batchBounds(read)
+	if n := len(bounds); err != nil || n > 0 && bounds[n-1].LastOffset+1 < end {
+		return most // there is more than fits
+	}
+	return min(sizeOf(read), most)
 }
 
 // mayAcquire tells whether there is room in flight.
@@ -365,13 +387,11 @@ func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartitio
 	if sp.state.NextFetchOffset() < p.log.StartOffset() {
 		sp.state.LogStartMoved(p.log.StartOffset())
 		if c.timing == TimingKafka {
-			q.moved = true
 			return nil, nil, nil
 		}
 	}
 	offset := sp.state.NextFetchOffset()
 	if offset >= sp.end() {
-		q.moved = q.moved || sp.beyondLog()
 		return nil, nil, nil
 	}
 	read, bounds, err := sp.read(offset, q)
