@@ -126,12 +126,26 @@ func (s *step) tell(client string, node int32, q kmsg.Request) error {
 // settleTime is how long a real Kafka may take for what it does not answer to.
 const settleTime = 200 * time.Millisecond
 
-// settle waits, on a real Kafka, until what was not answered is done.
+// settle waits, on a real Kafka, until what was not answered is done. The command took as long without it.
 func (s *step) settle() error {
 	if s.target.virtual() {
 		return nil
 	}
-	return s.sleep(settleTime)
+	return s.settleEverywhere()
+}
+
+// virtualSettleTime is how long a kshare with timing=kafka may take for what it does not answer to.
+const virtualSettleTime = 20 * time.Millisecond
+
+// settleEverywhere is settle for what a kshare with timing=kafka takes its time for too.
+func (s *step) settleEverywhere() error {
+	from, d := s.target.now(), settleTime
+	if s.target.virtual() {
+		d = virtualSettleTime
+	}
+	err := s.sleep(d)
+	s.began = s.began.Add(s.target.now().Sub(from))
+	return err
 }
 
 // decodeAnswer decodes a frame without its length.

@@ -136,6 +136,11 @@ func (s *step) acknowledgeNode(c *call, m *member, node int32, acks []acknowledg
 		s.printf("%s", failure(p.ErrorCode, p.ErrorMessage))
 		return nil
 	}
+	if q.ShareSessionEpoch == -1 { // what the member held is given back after the answer
+		if err := s.settleEverywhere(); err != nil {
+			return err
+		}
+	}
 	s.showAcknowledged(p, q.IsRenewAck)
 	return nil
 }

@@ -202,6 +202,15 @@ func (s *step) shareFetchNode(c *call, o *fetchOptions, m *member, node int32, w
 		s.printf("%s", failure(p.ErrorCode, p.ErrorMessage))
 		return true, nil
 	}
+	switch {
+	case q.ShareSessionEpoch == -1: // what the member held is given back after the answer
+		err = s.settleEverywhere()
+	case o.wait <= 0: // states of share partitions are read after the answer
+		err = s.settle()
+	}
+	if err != nil {
+		return false, err
+	}
 	if q.ShareSessionEpoch >= 0 {
 		m.session(node).partitions = after
 	}

@@ -86,11 +86,15 @@ func (s *step) shareHeartbeat(m *member, b heartbeat) (*kmsg.ShareGroupHeartbeat
 	if err != nil || p.ErrorCode != errorcode.None {
 		return p, err
 	}
+	news := b.full || m.epoch != p.MemberEpoch
 	m.epoch = p.MemberEpoch
 	if p.Assignment != nil {
 		m.assigned = s.assign(p.Assignment.TopicPartitions)
 	}
-	return p, nil
+	if news { // the group coordinator may have share partitions to make after its answer
+		err = s.settle()
+	}
+	return p, err
 }
 
 // showHeartbeat shows what a heartbeat was answered with. The assignment is only in an answer where it is new.

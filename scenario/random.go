@@ -63,7 +63,8 @@ func (g *generator) write(steps int) error {
 		}
 	}
 	for _, group := range randomGroups {
-		settings := []string{"share.auto.offset.reset=" + pick(g, "earliest", "earliest", "latest"),
+		// With an assignment interval it would depend on the machine's speed how many epochs a group has had.
+		settings := []string{"share.assignment.interval.ms=0", "share.auto.offset.reset=" + pick(g, "earliest", "earliest", "latest"),
 			fmt.Sprintf("share.delivery.count.limit=%d", 2+g.rand.IntN(4))}
 		if g.one(3) {
 			settings = append(settings, "share.isolation.level=read_committed")
