@@ -22,8 +22,9 @@ import (
 //   - From v13 on topics are named by id.
 
 const (
-	produceKey          = 0
-	firstProduceVersion = 3
+	produceKey           = 0
+	firstProduceVersion  = 3
+	latestProduceVersion = 13
 )
 
 func init() { handlers[produceKey] = &handler{writes: true, handle: handleProduce} }

@@ -37,6 +37,8 @@ type topicConfig struct {
 	params  logvalidator.Params // without partition, version and time
 	deletes bool                // cleanup.policy has delete, or is empty
 	minISR  int32               // min.insync.replicas
+	// deadLetters is errors.deadletterqueue.group.enable: share groups may write what they give up.
+	deadLetters bool
 }
 
 // topicConfigChanged derives a topic's configuration anew.
@@ -44,8 +46,9 @@ func (c *Cluster) topicConfigChanged(t *topic) {
 	v := c.config.Topic(c.nodes[0].id, t.name)
 	policies := v.List("cleanup.policy")
 	t.config = topicConfig{
-		minISR:  v.Int("min.insync.replicas"),
-		deletes: len(policies) == 0 || slices.Contains(policies, "delete"),
+		minISR:      v.Int("min.insync.replicas"),
+		deadLetters: v.Bool("errors.deadletterqueue.group.enable"),
+		deletes:     len(policies) == 0 || slices.Contains(policies, "delete"),
 		params: logvalidator.Params{
 			Topic:                       t.name,
 			MaxMessageBytes:             v.Int("max.message.bytes"),

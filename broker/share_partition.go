@@ -68,6 +68,7 @@ func (c *Cluster) shareSettings(group string) *shareSettings {
 				RecordLocks:   int(v.Int("share.partition.max.record.locks")),
 				LockDuration:  v.Duration("share.record.lock.duration.ms"),
 				Renew:         v.Bool("share.renew.acknowledge.enable"),
+				DeadLetter:    c.features.Levels["share.version"] >= deadLetterShareVersion && v.String(deadLetterTopicKey) != "",
 			},
 			committed: v.String("share.isolation.level") == "read_committed",
 		}
@@ -120,6 +121,9 @@ func (c *Cluster) sharePartitionOf(p *partition, group string) (*sharePartition,
 		p.shareGroups = map[string]*sharePartition{}
 	}
 	p.shareGroups[group] = sp
+	if archiving := state.Archiving(nil, c.shareLimits(group).DeliveryCount); len(archiving) > 0 {
+		sp.sendDeadLetters(archiving, c.node(p.leader), p.leaderEpoch)
+	}
 	return sp, errorcode.None
 }
 

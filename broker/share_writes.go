@@ -75,9 +75,13 @@ func (sp *sharePartition) persisted(id uint64, no *refusal) {
 	if no != nil {
 		code = no.code
 	}
-	sp.state.Persisted(id, code)
+	archiving := sp.state.Persisted(id, code).Archiving
 	if code == errorcode.NotLeaderOrFollower {
 		sp.forget()
+	}
+	if len(archiving) > 0 {
+		p := sp.partition
+		sp.sendDeadLetters(archiving, p.cluster.node(p.leader), p.leaderEpoch)
 	}
 }
 
@@ -140,6 +144,10 @@ func (w *shareWrite) answered(code int16, message string) {
 		before := w.sp.state.StartOffset()
 		w.sp.persisted(w.write.ID, w.refusal)
 		w.sp.settled(before)
+	} else if w.refusal == nil {
+		if archiving := w.sp.state.Persisted(w.write.ID, errorcode.None).Archiving; len(archiving) > 0 {
+			w.sp.sendDeadLetters(archiving, w.leader, w.leaderEpoch)
+		}
 	}
 	if w.then != nil {
 		w.then(w.refusal)

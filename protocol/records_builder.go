@@ -130,6 +130,29 @@ func (b *BatchBuilder) append(timestamp int64, key, value []byte, numHeaders int
 	return nil
 }
 
+// RecordSize is how many bytes a record adds to an uncompressed batch (DefaultRecord.sizeInBytes). A nil key or value is null.
+func RecordSize(offsetDelta int32, timestampDelta int64, key, value []byte, headers []Header) int {
+	size := 1 + varintSize(timestampDelta) + varintSize(int64(offsetDelta)) + sizedSize(key) + sizedSize(value) + varintSize(int64(len(headers)))
+	for _, h := range headers {
+		size += sizedSize(h.Key) + sizedSize(h.Value)
+	}
+	return varintSize(int64(size)) + size
+}
+
+// sizedSize is how many bytes appendSized appends.
+func sizedSize(p []byte) int {
+	if p == nil {
+		return 1
+	}
+	return varintSize(int64(len(p))) + len(p)
+}
+
+// varintSize is the length of v as a zig-zag varint.
+func varintSize(v int64) int {
+	var b [binary.MaxVarintLen64]byte
+	return binary.PutVarint(b[:], v)
+}
+
 func appendSized(b, p []byte) []byte {
 	if p == nil {
 		return append(b, 1) // the varint -1
