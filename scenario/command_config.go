@@ -55,6 +55,9 @@ func alterConfig(s *step, c *call) error {
 		return err
 	}
 	for _, x := range settings {
+		if x.key == "errors.deadletterqueue.topic.name" && x.value != nil {
+			*x.value = s.wire(*x.value)
+		}
 		e := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 		e.Name, e.Value = x.key, x.value
 		if x.value == nil {

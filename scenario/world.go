@@ -47,10 +47,16 @@ func newWorld(t Target, prefix string) *world {
 // fingerprint makes ids out of names.
 func fingerprint(s string) [32]byte { return sha256.Sum256([]byte(s)) }
 
+// deadLetterPrefix is what names of dead-letter queues begin with on a broker that is not told otherwise.
+const deadLetterPrefix = "dlq."
+
 // wire is a script's name as brokers know it.
 func (w *world) wire(name string) string {
 	if name == "" || strings.HasPrefix(name, "__") {
 		return name
+	}
+	if rest, ok := strings.CutPrefix(name, deadLetterPrefix); ok {
+		return deadLetterPrefix + w.prefix + rest
 	}
 	return w.prefix + name
 }
