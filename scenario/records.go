@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -44,8 +45,10 @@ func cutUnescaped(s string) (before, after string, found bool) {
 // shownRecord is a record of an answer.
 type shownRecord struct {
 	offset    int64
-	text      string
+	text      string // with its headers
 	timestamp int64
+	content   string // without them
+	headers   []protocol.Header
 }
 
 // maxBody bounds the bytes that the records of a batch may decompress to.
@@ -90,13 +93,15 @@ func decodeBatch(all []shownRecord, h *protocol.BatchHeader, batch []byte) ([]sh
 		if h.IsLogAppendTime() {
 			timestamp = h.MaxTimestamp
 		}
-		all = append(all, shownRecord{h.BaseOffset + int64(r.OffsetDelta), showRecord(h, &r), timestamp})
+		shown := shownRecord{offset: h.BaseOffset + int64(r.OffsetDelta), timestamp: timestamp, content: showContent(h, &r)}
+		shown.headers, shown.text = showHeaders(&r, shown.content)
+		all = append(all, shown)
 	}
 	return all, nil
 }
 
-// showRecord writes a record: value, key:value, (commit) or (abort).
-func showRecord(h *protocol.BatchHeader, r *protocol.Record) string {
+// showContent writes a record without its headers: value, key:value, (commit) or (abort).
+func showContent(h *protocol.BatchHeader, r *protocol.Record) string {
 	if h.IsControl() {
 		if len(r.Key) == 4 && r.Key[3] == 1 {
 			return "(commit)"
@@ -107,19 +112,25 @@ func showRecord(h *protocol.BatchHeader, r *protocol.Record) string {
 	if r.KeySize >= 0 {
 		text = showBytes(r.Key, r.KeySize) + ":" + text
 	}
+	return text
+}
+
+// showHeaders takes the headers of a record out and writes them behind its content. They are the reader's no longer.
+func showHeaders(r *protocol.Record, text string) (headers []protocol.Header, shown string) {
 	for rest := r.Headers; len(rest) > 0; {
 		var x protocol.Header
 		var err error
 		if x, rest, err = protocol.NextHeader(rest); err != nil {
-			return text + " (bad headers)"
+			return nil, text + " (bad headers)"
 		}
+		headers = append(headers, protocol.Header{Key: bytes.Clone(x.Key), Value: bytes.Clone(x.Value)})
 		value := "null"
 		if x.Value != nil {
 			value = showBytes(x.Value, int32(len(x.Value)))
 		}
 		text += fmt.Sprintf(" [%s=%s]", showBytes(x.Key, int32(len(x.Key))), value)
 	}
-	return text
+	return headers, text
 }
 
 // longestShown is how many bytes of a key or value are shown.
