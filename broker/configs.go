@@ -112,7 +112,7 @@ func (c *Cluster) storeConfigs(changes []config.Change) error {
 
 // loadConfigs makes the configuration state: the nodes' own and what was set at run time.
 func (c *Cluster) loadConfigs(static *config.Static) error {
-	elr := c.features.Levels["eligible.leader.replicas.version"] > 0
+	elr := c.features.Levels[elrFeature] > 0
 	c.config = config.NewState(c, elr, static.Values().Int("min.insync.replicas"))
 	for _, n := range c.nodes {
 		c.config.AddNode(n.id, static)

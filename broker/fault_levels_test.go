@@ -51,6 +51,7 @@ var levels = map[string]string{
 	"DeleteGroups":               "group",
 	"IncrementalAlterConfigs":    "resource",
 	"OffsetDelete":               "top partition",
+	"UpdateFeatures":             "top",
 	"DescribeCluster":            "top",
 	"DescribeProducers":          "partition",
 	"ConsumerGroupHeartbeat":     "top",

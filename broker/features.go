@@ -35,6 +35,12 @@ type features struct {
 
 const featuresKey = "features"
 
+// elrFeature is the feature that makes replicas eligible leaders (KIP-966).
+const elrFeature = "eligible.leader.replicas.version"
+
+// consumerProtocolEnabled tells whether consumer groups of KIP-848 are switched on.
+func (c *Cluster) consumerProtocolEnabled() bool { return c.features.Levels["group.version"] >= 1 }
+
 // firstFeaturesEpoch is the epoch of a new cluster, a small number above 0 as a freshly formatted node has.
 const firstFeaturesEpoch = 16
 

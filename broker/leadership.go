@@ -81,7 +81,7 @@ func (p *partition) elect() (changed bool) {
 // shrinkISR sets the ISR. Who leaves it while fewer than min.insync.replicas are left stays eligible to lead (KIP-966); without that feature the last
 // one stays in it.
 func (p *partition) shrinkISR(isr []int32) {
-	if p.cluster.features.Levels["eligible.leader.replicas.version"] < 1 {
+	if p.cluster.features.Levels[elrFeature] < 1 {
 		if len(isr) > 0 {
 			p.isr = isr
 		}

@@ -22,6 +22,9 @@ func spreadHash(s string) uint32 {
 	return h ^ h>>16
 }
 
+// HashOrder sorts names, of which none is twice, as a java.util.HashMap that they were put into iterates over them.
+func HashOrder(names []string) []string { return hashOrder(names, len(names)) }
+
 // hashOrder sorts names as a hash map of size entries iterates over them: by table index, and within one index by the
 // signed hash (Scala's map; Java's keeps the order of insertion there, which nobody can tell from outside).
 func hashOrder(names []string, size int) []string {

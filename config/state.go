@@ -69,6 +69,29 @@ func NewState(topics Topics, elr bool, minISR int32) *State {
 	return s
 }
 
+// SetEligibleLeaderReplicas switches them on or off and returns what that sets or keeps set: min.insync.replicas for all brokers, which is minISR if it was
+// not set before, and for none alone.
+func (s *State) SetEligibleLeaderReplicas(on bool, minISR int32) []Change {
+	s.elr = on
+	value, set := s.forAll[minISRKey]
+	if on && !set {
+		value, set = strconv.Itoa(int(minISR)), true
+		s.forAll[minISRKey] = value
+	}
+	var changes []Change
+	if set {
+		changes = append(changes, Change{Resource: kmsg.ConfigResourceTypeBroker, Key: minISRKey, Value: &value})
+	}
+	for id, n := range s.nodes {
+		if _, alone := n.dynamic[minISRKey]; on && alone {
+			delete(n.dynamic, minISRKey)
+			changes = append(changes, Change{Resource: kmsg.ConfigResourceTypeBroker, Name: strconv.Itoa(int(id)), Key: minISRKey})
+		}
+	}
+	s.changed()
+	return changes
+}
+
 const minISRKey = "min.insync.replicas"
 
 // AddNode adds a node with its static configuration. node.id and broker.id become id.

@@ -162,6 +162,12 @@ func New(config Config, topics Topics) *Groups {
 	return &Groups{config: config, topics: topics, groups: map[string]group{}, offsets: newOffsets()}
 }
 
+// SetProtocols switches consumer groups (ConsumerProtocolEnabled) and share groups (ShareEnabled) on or off. Groups that exist stay, for when they are
+// switched on again.
+func (g *Groups) SetProtocols(consumer, share bool) {
+	g.config.ConsumerProtocolEnabled, g.config.ShareEnabled = consumer, share
+}
+
 // PartitionFor is the partition of an internal topic that keeps what belongs to a key, a group id here:
 // abs(hash) mod partitions, where hash is Java's String.hashCode and abs(MIN_VALUE) is 0.
 func PartitionFor(key string, partitions int32) int32 {
