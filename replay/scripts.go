@@ -128,6 +128,8 @@ var Scripts = map[string]*Script{
 		before(103, closeConn{"a2"}),
 		before(107, joinShareGroup{"c1", "gw", "m1", "wake"}),
 	}},
+	"dlq": {Gate: true, Features: map[string]int16{"share.version": 2}},
+	"off": {Gate: true, Features: map[string]int16{"share.version": 0}, events: []event{before(3, awaitCoordinator{"c1", "g"})}},
 
 	"acks":            {},
 	"admin":           {},
@@ -136,11 +138,9 @@ var Scripts = map[string]*Script{
 	"classic-limits":  {Config: map[string]string{"group.max.size": "2", "group.consumer.max.size": "2", "group.initial.rebalance.delay.ms": "1000"}, events: []event{before(2, awaitCoordinator{"c1", "g"})}},
 	"configs":         {},
 	"delivery":        {},
-	"dlq":             {Features: map[string]int16{"share.version": 2}},
 	"fetch-slots":     {Config: map[string]string{"max.incremental.fetch.session.cache.slots": "8"}},
 	"group-version-0": {Features: map[string]int16{"group.version": 0, "streams.version": 0}, events: []event{before(2, awaitCoordinator{"c1", "g"})}},
 	"kip848":          {events: []event{before(3, awaitCoordinator{"c1", "k"})}},
-	"off":             {Features: map[string]int16{"share.version": 0}, events: []event{before(3, awaitCoordinator{"c1", "g"})}},
 	"offsets": {Began: time.UnixMilli(1796038965860), events: []event{
 		before(2, awaitCoordinator{"c1", "g-o1"}),
 		before(61, joinShareGroup{"c1", "g-st-latest", "m1", "st"}),
