@@ -205,7 +205,7 @@ func (d *deadLetters) lookUp(maxBytes int) *deadletter.Copies {
 		return deadletter.NoCopies()
 	}
 	copies, err := deadletter.Copy(d.next, d.LastOffset, maxBytes, func(offset int64) ([][]byte, error) {
-		return source.log.Read(max(offset, source.log.StartOffset()), source.highWatermark(), deadLetterRead, true)
+		return source.log.Read(offset, source.highWatermark(), deadLetterRead, true)
 	})
 	if err != nil {
 		c.log.Warn("records go to the dead-letter queue without their contents, which cannot be read", "group", d.Group, "partition", source, "from", d.next, "error", err)
