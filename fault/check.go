@@ -171,9 +171,6 @@ func findCode(text string) (int16, error) {
 	return 0, fmt.Errorf("no error of Kafka is called %q%s", text, didYouMean(text, errorcode.Names()))
 }
 
-// longestGuess is the longest text that a guess is made for.
-const longestGuess = 64
-
 // didYouMean guesses what a text that is none of the known ones was meant to be.
 func didYouMean(text string, known []string) string {
 	if near := spelling.Nearest(text, known); near != "" {

@@ -89,9 +89,9 @@ type FetchRequest struct {
 	Key        Key
 	Connection Connection
 	Epoch      int32
-	Partitions []Partition // of Topics: added to the session
-	Forgotten  []Partition // of ForgottenTopicsData: removed after the adding
-	Acks       bool        // any partition carries acknowledgements
+	Partitions []Partition                   // of Topics: added to the session
+	Forgotten  []Partition                   // of ForgottenTopicsData: removed after the adding
+	Acks       bool                          // any partition carries acknowledgements
 	TopicName  func(topicID [16]byte) string // "" where there is no such topic
 }
 
