@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -165,6 +166,7 @@ func (f *shareFetch) acknowledge(some bool) *shareAckResult {
 	}
 	last := f.lastNamed()
 	f.acks = map[sharesession.Partition]*shareAckResult{}
+	sound := false
 	for i := range f.q.Topics {
 		for j := range f.q.Topics[i].Partitions {
 			p := &f.q.Topics[i].Partitions[j]
@@ -176,19 +178,23 @@ func (f *shareFetch) acknowledge(some bool) *shareAckResult {
 			if result.whole {
 				return result
 			}
+			sound = sound || result.sound
 			f.ackOrder = append(f.ackOrder, at)
 			f.acks[at] = result
 			f.unsettled = append(f.unsettled, result)
 		}
 	}
+	if !sound {
+		maps.DeleteFunc(f.acks, func(_ sharesession.Partition, r *shareAckResult) bool { return r.empty })
+		f.ackOrder = slices.DeleteFunc(f.ackOrder, func(at sharesession.Partition) bool { return f.acks[at] == nil })
+	}
 	return nil
 }
 
-// acknowledgePartition is the result for a partition that the request names. Beside others with acknowledgements one without has a result too.
+// acknowledgePartition is the result for a partition that the request names. Beside others with sound acknowledgements one without has a result too.
 func (f *shareFetch) acknowledgePartition(at sharesession.Partition, batches []kmsg.ShareFetchRequestTopicPartitionAcknowledgementBatch) *shareAckResult {
 	if len(batches) == 0 {
-		_, code := f.caller.request.cluster.sharePartitionNamed(at)
-		return ackFailed(code, "")
+		return f.caller.acknowledgeNothing(at)
 	}
 	acks := make([]sharepartition.Acknowledgement, len(batches))
 	for k, b := range batches {

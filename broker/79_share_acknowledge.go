@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/protocol"
@@ -90,7 +92,8 @@ type shareAcknowledgePartition struct {
 func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowledgeRequest) bool {
 	renew := q.Version >= 2 && q.IsRenewAck
 	var acks []sharepartition.Acknowledgement
-	last, some := lastAcknowledged(q)
+	last := lastAcknowledged(q)
+	sound := false
 	for i := range q.Topics {
 		t := shareAcknowledgeTopic{id: q.Topics[i].TopicID}
 		for j := range q.Topics[i].Partitions {
@@ -99,7 +102,7 @@ func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowl
 			if last != nil && last[at] != p {
 				continue
 			}
-			result := &shareAckResult{}
+			var result *shareAckResult
 			if len(p.AcknowledgementBatches) > 0 {
 				acks = acks[:0]
 				for _, b := range p.AcknowledgementBatches {
@@ -109,21 +112,23 @@ func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowl
 				result.settle(&a.writes)
 			} else if code := caller.injected(at); code != errorcode.None {
 				result = ackFailed(code, "")
-			} else if _, code := caller.request.cluster.sharePartitionNamed(at); code != errorcode.None {
-				result = ackFailed(code, "")
-			} else if !some {
-				continue // without acknowledgements a partition is answered only beside others that have some
+			} else {
+				result = caller.acknowledgeNothing(at)
 			}
+			sound = sound || result.sound
 			if result.whole {
 				a.errorCode, a.topics = result.code, nil
 				return false
 			}
 			t.partitions = append(t.partitions, shareAcknowledgePartition{p.Partition, result})
 		}
-		if len(t.partitions) > 0 {
-			a.topics = append(a.topics, t)
-		}
+		a.topics = append(a.topics, t)
 	}
+	for i := range a.topics {
+		t := &a.topics[i]
+		t.partitions = slices.DeleteFunc(t.partitions, func(p shareAcknowledgePartition) bool { return p.result.empty && !sound })
+	}
+	a.topics = slices.DeleteFunc(a.topics, func(t shareAcknowledgeTopic) bool { return len(t.partitions) == 0 })
 	return true
 }
 
@@ -139,26 +144,23 @@ func (a *shareAcknowledgeAnswer) withEndpoints(c *Cluster) answer {
 	return a
 }
 
-// lastAcknowledged finds the entry of each partition that counts, the last; nil where there is one partition alone. some tells whether there
-// are acknowledgements at all.
-func lastAcknowledged(q *kmsg.ShareAcknowledgeRequest) (last map[sharesession.Partition]*kmsg.ShareAcknowledgeRequestTopicPartition, some bool) {
+// lastAcknowledged finds the entry of each partition that counts, the last; nil where there is one partition alone.
+func lastAcknowledged(q *kmsg.ShareAcknowledgeRequest) map[sharesession.Partition]*kmsg.ShareAcknowledgeRequestTopicPartition {
 	n := 0
 	for i := range q.Topics {
 		n += len(q.Topics[i].Partitions)
 	}
-	if n > 1 {
-		last = make(map[sharesession.Partition]*kmsg.ShareAcknowledgeRequestTopicPartition, n)
+	if n < 2 {
+		return nil
 	}
+	last := make(map[sharesession.Partition]*kmsg.ShareAcknowledgeRequestTopicPartition, n)
 	for i := range q.Topics {
 		for j := range q.Topics[i].Partitions {
 			p := &q.Topics[i].Partitions[j]
-			some = some || len(p.AcknowledgementBatches) > 0
-			if last != nil {
-				last[sharesession.Partition{TopicID: q.Topics[i].TopicID, Partition: p.Partition}] = p
-			}
+			last[sharesession.Partition{TopicID: q.Topics[i].TopicID, Partition: p.Partition}] = p
 		}
 	}
-	return last, some
+	return last
 }
 
 // AppendTo implements answer.

@@ -56,6 +56,10 @@ type shareAckResult struct {
 	leader  *leaderHint // set where a change of leader explains the code
 	// whole means that the answer as a whole fails with the code.
 	whole bool
+	// sound tells that the acknowledgements came as far as the state of the share partition: they make sense and the partition exists.
+	sound bool
+	// empty tells that there were none. The answer has the result all the same where others were sound.
+	empty bool
 	// answered tells that the answer has an entry with it.
 	answered bool
 
@@ -121,6 +125,12 @@ func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartiti
 	if code != errorcode.None {
 		return ackFailed(code, "")
 	}
+	r := s.acknowledgeAt(p, acks)
+	r.sound = true
+	return r
+}
+
+func (s *shareCaller) acknowledgeAt(p *partition, acks []sharepartition.Acknowledgement) *shareAckResult {
 	if p.leader != s.request.node.id {
 		r := ackFailed(errorcode.NotLeaderOrFollower, "")
 		r.leader = p.hint()
@@ -130,11 +140,18 @@ func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartiti
 	if sp == nil {
 		return ackFailed(errorcode.UnknownTopicOrPartition, "This server does not host this topic-partition.")
 	}
+	c := s.request.cluster
 	w, no := sp.state.Acknowledge(c.clock.Now(), s.member, acks, c.shareLimits(s.group))
 	if no != nil {
 		return ackRefused(no)
 	}
 	return &shareAckResult{change: shareChange{sp, w}, counts: countAcknowledged(acks)}
+}
+
+// acknowledgeNothing is the result for a partition that a request names without acknowledgements.
+func (s *shareCaller) acknowledgeNothing(at sharesession.Partition) *shareAckResult {
+	_, code := s.request.cluster.sharePartitionNamed(at)
+	return &shareAckResult{code: code, empty: code == errorcode.None}
 }
 
 // injected is the error that faults give the acknowledgements for a partition.
