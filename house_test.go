@@ -33,11 +33,11 @@ var rooms = [][]string{
 	{"config"},
 	{"protocol/describe"},
 	{"protocol"},
-	{"protocol/errorcode", "clock", "internal/memorynet", "internal/handover", "internal/spelling"},
+	{"protocol/errorcode", "clock", "release", "internal/memorynet", "internal/handover", "internal/spelling"},
 }
 
 // pure packages hold no goroutine, clock, socket, file or lock: the same input gives the same output.
-var pure = []string{"sharepartition", "sharesession", "coordinator", "coordinator/assignor", "sharecoordinator", "txn", "logvalidator", "fault", "protocol/describe", "deadletter"}
+var pure = []string{"sharepartition", "sharesession", "coordinator", "coordinator/assignor", "sharecoordinator", "txn", "logvalidator", "fault", "protocol/describe", "deadletter", "release"}
 
 // impureImports are packages that a pure one has no use for.
 var impureImports = []string{"net", "os", "sync", "os/exec", "net/http", "log/slog", "math/rand", "math/rand/v2", "crypto/rand"}

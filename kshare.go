@@ -27,6 +27,7 @@ import (
 	"kshare/coordinator"
 	"kshare/internal/handover"
 	"kshare/internal/memorynet"
+	"kshare/release"
 	"kshare/storage"
 	"kshare/storage/faulty"
 )
@@ -125,14 +126,20 @@ func WithProperties(properties ...config.Property) Option {
 // WithFeature finalises a feature at a level when the cluster is made, as in WithFeature("share.version", 1).
 func WithFeature(name string, level int16) Option {
 	return func(o *options) error {
-		if err := broker.CheckFeature(name, level); err != nil {
-			return err
-		}
 		if o.broker.Features == nil {
 			o.broker.Features = map[string]int16{}
 		}
 		o.broker.Features[name] = level
 		return nil
+	}
+}
+
+// WithKafkaVersion makes the cluster one of a line of Apache Kafka that has share groups for production: "4.2", "4.3" or "4.4", the default. Package
+// release lists in what they differ.
+func WithKafkaVersion(version string) Option {
+	return func(o *options) (err error) {
+		o.broker.Kafka, err = release.Parse(version)
+		return err
 	}
 }
 
@@ -174,7 +181,7 @@ type running struct {
 // Start starts a cluster. It accepts connections when Start returns.
 func Start(opts ...Option) (*Cluster, error) {
 	o := options{
-		broker: broker.Options{Nodes: 1, FirstNodeID: 1, Clock: clock.Machine{}, Log: slog.New(slog.DiscardHandler)},
+		broker: broker.Options{Nodes: 1, FirstNodeID: 1, Kafka: release.Latest, Clock: clock.Machine{}, Log: slog.New(slog.DiscardHandler)},
 		ports:  &handover.Ports{},
 	}
 	for _, opt := range opts {
@@ -209,7 +216,7 @@ func (o *options) keepIDs(b *broker.Cluster) {
 func (c *Cluster) broker() *broker.Cluster { return c.current.Load().broker }
 
 func (o *options) start() (*running, error) {
-	static, err := config.Parse(o.properties)
+	static, err := config.ParseFor(o.broker.Kafka, o.properties)
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,8 @@ var clientSoftwarePattern = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a
 
 func handleApiVersions(r *request) (answer, error) {
 	api := r.api
-	if !api.Offers(r.header.Version) {
-		return unsupportedApiVersions(api), nil
+	if !r.cluster.offers(api, r.header.Version) {
+		return r.cluster.unsupportedApiVersions(api), nil
 	}
 	q, err := decode[*kmsg.ApiVersionsRequest](r)
 	if err != nil {
@@ -40,8 +40,8 @@ func handleApiVersions(r *request) (answer, error) {
 	}
 	p.ApiKeys = make([]kmsg.ApiVersionsResponseApiKey, 0, len(protocol.APIs))
 	for i := range protocol.APIs {
-		if handlers[protocol.APIs[i].Key] != nil {
-			p.ApiKeys = append(p.ApiKeys, offeredKey(&protocol.APIs[i]))
+		if a := &protocol.APIs[i]; handlers[a.Key] != nil && r.cluster.offers(a, a.MinVersion) {
+			p.ApiKeys = append(p.ApiKeys, r.cluster.offeredKey(a))
 		}
 	}
 	if q.Version >= 3 {
@@ -51,8 +51,8 @@ func handleApiVersions(r *request) (answer, error) {
 }
 
 // unsupportedApiVersions says which versions of the API there are.
-func unsupportedApiVersions(api *protocol.API) *kmsg.ApiVersionsResponse {
-	return &kmsg.ApiVersionsResponse{ErrorCode: errorcode.UnsupportedVersion, ApiKeys: []kmsg.ApiVersionsResponseApiKey{offeredKey(api)}}
+func (c *Cluster) unsupportedApiVersions(api *protocol.API) *kmsg.ApiVersionsResponse {
+	return &kmsg.ApiVersionsResponse{ErrorCode: errorcode.UnsupportedVersion, ApiKeys: []kmsg.ApiVersionsResponseApiKey{c.offeredKey(api)}}
 }
 
 func (c *Cluster) checkApiVersions(r *request, q *kmsg.ApiVersionsRequest) int16 {
@@ -75,7 +75,7 @@ func (c *Cluster) addFeatures(p *kmsg.ApiVersionsResponse) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.FinalizedFeaturesEpoch = c.features.Epoch
-	for _, f := range supportedFeatures {
+	for _, f := range supportedFeatures(c.traits) {
 		if f.min > 0 || p.Version >= 4 {
 			s := kmsg.NewApiVersionsResponseSupportedFeature()
 			s.Name, s.MinVersion, s.MaxVersion = f.name, f.min, f.max
@@ -91,9 +91,14 @@ func (c *Cluster) addFeatures(p *kmsg.ApiVersionsResponse) {
 	}
 }
 
-func offeredKey(a *protocol.API) kmsg.ApiVersionsResponseApiKey {
+// offers tells whether the line of Kafka that the nodes are has a version of an API.
+func (c *Cluster) offers(a *protocol.API, version int16) bool {
+	return a.MinVersion <= version && version <= c.traits.Highest(a.Key, a.MaxVersion)
+}
+
+func (c *Cluster) offeredKey(a *protocol.API) kmsg.ApiVersionsResponseApiKey {
 	k := kmsg.NewApiVersionsResponseApiKey()
-	k.ApiKey, k.MinVersion, k.MaxVersion = a.Key, a.MinVersion, a.MaxVersion
+	k.ApiKey, k.MinVersion, k.MaxVersion = a.Key, a.MinVersion, c.traits.Highest(a.Key, a.MaxVersion)
 	return k
 }
 

@@ -91,7 +91,8 @@ func (c *Cluster) checkFeatureUpdate(u featureUpdate) string {
 	invalid := func(why string, args ...any) string {
 		return fmt.Sprintf("Invalid update version %d for feature %s. %s", u.level, u.name, fmt.Sprintf(why, args...))
 	}
-	supported := slices.IndexFunc(supportedFeatures, func(f feature) bool { return f.name == u.name })
+	known := supportedFeatures(c.traits)
+	supported := slices.IndexFunc(known, func(f feature) bool { return f.name == u.name })
 	current := c.features.Levels[u.name]
 	switch {
 	case u.kind < upgradeOnly || u.kind > unsafeDowngrade:
@@ -103,7 +104,7 @@ func (c *Cluster) checkFeatureUpdate(u featureUpdate) string {
 	case supported < 0:
 		return invalid("Local controller %d does not support this feature.", c.nodes[0].id)
 	}
-	switch f := supportedFeatures[supported]; {
+	switch f := known[supported]; {
 	case u.level < f.min || u.level > f.max:
 		return invalid("Local controller %d only supports versions %d-%d", c.nodes[0].id, f.min, f.max)
 	case u.level < current && u.kind == upgradeOnly:

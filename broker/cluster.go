@@ -21,6 +21,7 @@ import (
 
 	"kshare/clock"
 	"kshare/config"
+	"kshare/release"
 	"kshare/requestlog"
 	"kshare/storage"
 )
@@ -29,6 +30,8 @@ import (
 type Cluster struct {
 	clock    clock.Clock
 	timing   Timing
+	line     release.Line
+	traits   *release.Traits
 	store    storage.Store
 	log      *slog.Logger
 	static   *config.Static
@@ -84,6 +87,10 @@ func New(o Options) (*Cluster, error) {
 		topicsByID:  map[[16]byte]*topic{},
 		timers:      map[*lockedTimer]struct{}{},
 	}
+	if c.line = o.Kafka; c.line == 0 {
+		c.line = release.Latest
+	}
+	c.traits = c.line.Traits()
 	if o.RequestLog > 0 {
 		c.requestLog = requestlog.New(o.RequestLog)
 	}

@@ -114,6 +114,7 @@ func (c *Cluster) storeConfigs(changes []config.Change) error {
 func (c *Cluster) loadConfigs(static *config.Static) error {
 	elr := c.features.Levels[elrFeature] > 0
 	c.config = config.NewState(c, elr, static.Values().Int("min.insync.replicas"))
+	c.config.UseLine(c.line)
 	for _, n := range c.nodes {
 		c.config.AddNode(n.id, static)
 	}

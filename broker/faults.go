@@ -371,10 +371,10 @@ func (x *interception) failTop(code int16) kmsg.Response {
 // failedApiVersions is the answer to an ApiVersions that fails. UNSUPPORTED_VERSION is said in version 0 (KIP-511), as is anything to a version that is not known.
 func failedApiVersions(r *request, code int16) kmsg.Response {
 	if code == errorcode.UnsupportedVersion {
-		return unsupportedApiVersions(r.api)
+		return r.cluster.unsupportedApiVersions(r.api)
 	}
 	p := &kmsg.ApiVersionsResponse{ErrorCode: code}
-	if r.api.Offers(r.header.Version) {
+	if r.cluster.offers(r.api, r.header.Version) {
 		p.Version = r.header.Version
 	}
 	return p

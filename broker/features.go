@@ -4,23 +4,27 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"kshare/release"
 )
 
-// feature is a feature of Kafka 4.4 with the levels that a broker supports, both inclusive, and the one that a new cluster finalises.
+// feature is a feature of Kafka with the levels that a broker supports, both inclusive, and the one that a new cluster finalises.
 type feature struct {
 	name          string
 	min, max, def int16
 }
 
-// supportedFeatures are the features of a 4.4.0 broker (server-common/.../server/common/Feature.java; ApiVersions of a running 4.4.0).
-var supportedFeatures = []feature{
-	{"group.version", 0, 1, 1},
-	{"kraft.version", 0, 1, 0},
-	{"metadata.version", 7, 33, 33},
-	{"share.version", 0, 2, 2},
-	{"streams.version", 0, 1, 1},
-	{"transaction.version", 0, 2, 2},
-	{"eligible.leader.replicas.version", 0, 1, 1},
+// supportedFeatures are the features of a broker (server-common/.../server/common/Feature.java; ApiVersions of running ones).
+func supportedFeatures(r *release.Traits) []feature {
+	return []feature{
+		{"group.version", 0, 1, 1},
+		{"kraft.version", 0, 1, 0},
+		{"metadata.version", 7, r.MetadataVersion, r.MetadataVersion},
+		{"share.version", 0, r.ShareVersion, r.ShareVersion},
+		{"streams.version", 0, 1, 1},
+		{"transaction.version", 0, 2, 2},
+		{elrFeature, 0, 1, 1},
+	}
 }
 
 // finalizedOrder is the order in which a 4.4.0 broker lists finalised features. It is that of a hash map, as is that of supportedFeatures.
@@ -50,14 +54,14 @@ func (c *Cluster) loadFeatures(asked map[string]int16) error {
 		return err
 	}
 	if c.features.Levels != nil {
-		return nil
+		return c.checkStoredFeatures()
 	}
 	c.features = features{Levels: map[string]int16{}, Epoch: firstFeaturesEpoch}
-	for _, f := range supportedFeatures {
+	for _, f := range supportedFeatures(c.traits) {
 		c.features.Levels[f.name] = f.def
 	}
 	for name, level := range asked {
-		if err := CheckFeature(name, level); err != nil {
+		if err := CheckFeature(c.line, name, level); err != nil {
 			return err
 		}
 		c.features.Levels[name] = level
@@ -65,18 +69,29 @@ func (c *Cluster) loadFeatures(asked map[string]int16) error {
 	return c.storeJSON(featuresKey, &c.features)
 }
 
-// CheckFeature tells whether a new cluster can finalise the feature at the level.
-func CheckFeature(name string, level int16) error {
+// checkStoredFeatures refuses a store whose features the nodes do not support: one of a later line.
+func (c *Cluster) checkStoredFeatures() error {
+	for _, f := range supportedFeatures(c.traits) {
+		if level := c.features.Levels[f.name]; level > f.max {
+			return fmt.Errorf("the store was left by a later Kafka: feature %s is finalised at level %d, and Kafka %s has the levels %d to %d", f.name, level, c.line, f.min, f.max)
+		}
+	}
+	return nil
+}
+
+// CheckFeature tells whether a new cluster of a line can finalise the feature at the level.
+func CheckFeature(line release.Line, name string, level int16) error {
+	supportedFeatures := supportedFeatures(line.Traits())
 	i := slices.IndexFunc(supportedFeatures, func(f feature) bool { return f.name == name })
 	if i < 0 {
 		names := make([]string, len(supportedFeatures))
 		for i, f := range supportedFeatures {
 			names[i] = f.name
 		}
-		return fmt.Errorf("feature %q is unknown; Kafka 4.4 has %s", name, strings.Join(names, ", "))
+		return fmt.Errorf("feature %q is unknown; Kafka %s has %s", name, line, strings.Join(names, ", "))
 	}
 	if f := supportedFeatures[i]; level < f.min || level > f.max {
-		return fmt.Errorf("feature %s cannot be finalised at level %d, the levels are %d to %d", name, level, f.min, f.max)
+		return fmt.Errorf("feature %s cannot be finalised at level %d, the levels of Kafka %s are %d to %d", name, level, line, f.min, f.max)
 	}
 	return nil
 }

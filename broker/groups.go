@@ -46,6 +46,7 @@ func newGroups(c *Cluster) *groups {
 		ShareHeartbeat:               v.Duration("group.share.heartbeat.interval.ms"),
 		ShareAssignmentInterval:      v.Duration("group.share.assignment.interval.ms"),
 		ShareAssignors:               v.List("group.share.assignors"),
+		Release:                      c.traits,
 		NewUUID: func() (id [16]byte) {
 			rand.Read(id[:]) // never fails
 			id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80

@@ -7,6 +7,7 @@ import (
 
 	"kshare/clock"
 	"kshare/config"
+	"kshare/release"
 	"kshare/storage"
 )
 
@@ -39,6 +40,7 @@ type Options struct {
 	// own; 0 where it does not. Beyond it a Fetch gets one batch.
 	AnswerBytes int64
 	Config      *config.Static   // the brokers' configuration file, so to speak
+	Kafka       release.Line     // the line of Apache Kafka that the nodes are, 0 for the latest
 	Features    map[string]int16 // finalised feature levels at first start; a missing one has its default
 	Topics      []TopicSpec      // made at start where they do not exist
 	// TopicID names the id of a topic that is to be made, the zero id for a random one. nil: all are random.

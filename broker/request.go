@@ -75,8 +75,8 @@ func (c *connection) parse(frame []byte) (*request, error) {
 	if r.handler = handlers[h.Key]; r.handler == nil {
 		r.handler = notOffered
 	}
-	if !r.api.Offers(h.Version) && h.Key != apiVersionsKey || h.Key == produceKey && h.Version < firstProduceVersion {
-		return nil, fmt.Errorf("%s v%d is not supported, this broker supports v%d to v%d", r.api.Name, h.Version, r.api.MinVersion, r.api.MaxVersion)
+	if !r.cluster.offers(r.api, h.Version) && h.Key != apiVersionsKey || h.Key == produceKey && h.Version < firstProduceVersion {
+		return nil, fmt.Errorf("%s v%d is not supported, this broker supports v%d to v%d", r.api.Name, h.Version, r.api.MinVersion, r.cluster.traits.Highest(r.api.Key, r.api.MaxVersion))
 	}
 	if r.body, err = protocol.ParseRequestRest(&r.header, frame, r.flexible); err != nil {
 		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, h.Version, err)

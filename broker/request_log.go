@@ -71,7 +71,7 @@ func (r *request) depart(a answer, err error) {
 
 // message decodes the request, nil where it cannot be.
 func (r *request) message() kmsg.Request {
-	if !r.api.Offers(r.header.Version) || kmsg.RequestForKey(r.header.Key) == nil {
+	if !r.cluster.offers(r.api, r.header.Version) || kmsg.RequestForKey(r.header.Key) == nil {
 		return nil
 	}
 	q, err := r.decode()

@@ -29,6 +29,7 @@ func newShare(c *Cluster) *share {
 	s := &share{counters: shareCounters{partitions: map[sharecoordinator.Key]*SharePartitionCounters{}}, sessions: map[int32]*sharesession.Sessions{}, builder: protocol.NewBatchBuilder(), settings: map[string]*shareSettings{}}
 	s.coordinator = sharecoordinator.New(sharecoordinator.Config{
 		UpdatesPerSnapshot: int(c.brokerInt("share.coordinator.snapshot.update.records.per.snapshot")),
+		Release:            c.traits,
 		Exists: func(id [16]byte, partition int32) bool {
 			t := c.topicsByID[id]
 			return t != nil && t.partition(partition) != nil

@@ -163,19 +163,19 @@ func (s *State) checkResource(nodeID int32, q request, next map[string]string) *
 		if err := checkTopicName(q.name); err != nil {
 			return refuse(errorcode.InvalidTopicException, err.Error())
 		}
-		if err = checkTopic(next, s.Broker(nodeID)); err == nil && !s.existing.TopicExists(q.name) {
+		if err = s.checkTopic(next, s.Broker(nodeID)); err == nil && !s.existing.TopicExists(q.name) {
 			return refuse(errorcode.UnknownTopicOrPartition, "The topic '"+q.name+"' does not exist.")
 		}
 	case kmsg.ConfigResourceTypeGroupConfig:
 		if q.name == "" {
 			return refuse(errorcode.InvalidRequest, "Default group resources are not allowed.")
 		}
-		err = checkGroup(next, s.Broker(nodeID))
+		err = s.checkGroup(next, s.Broker(nodeID))
 	case kmsg.ConfigResourceTypeClientMetrics:
 		if q.name == "" {
 			return refuse(errorcode.InvalidRequest, "Subscription name can't be empty")
 		}
-		return checkMetrics(next)
+		return s.checkMetrics(next)
 	}
 	if err != nil {
 		return refuse(errorcode.InvalidConfig, err.Error())

@@ -30,7 +30,7 @@ func (s *State) NewTopic(nodeID int32, configs []kmsg.CreateTopicsRequestTopicCo
 		slices.Sort(missing)
 		return nil, errors.New("Null value not supported for topic configs: " + strings.Join(missing, ","))
 	}
-	if err := checkTopic(overrides, s.Broker(nodeID)); err != nil {
+	if err := s.checkTopic(overrides, s.Broker(nodeID)); err != nil {
 		return nil, err
 	}
 	return overrides, nil
@@ -42,7 +42,7 @@ func (s *State) NewTopic(nodeID int32, configs []kmsg.CreateTopicsRequestTopicCo
 func (s *State) CreatedConfigs(nodeID int32, overrides map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
 	var out []kmsg.CreateTopicsResponseTopicConfig
 	for _, k := range Keys(ScopeTopic) {
-		if k.Internal {
+		if k.Internal || !has(s.line, k) {
 			continue
 		}
 		c := kmsg.NewCreateTopicsResponseTopicConfig()

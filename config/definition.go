@@ -15,6 +15,8 @@ import (
 	"io"
 	"strings"
 	"sync"
+
+	"kshare/release"
 )
 
 // definitions has one line a key, documentation the documentation of the key in the same line.
@@ -78,9 +80,10 @@ type Key struct {
 	Name     string
 	Scope    Scope
 	Type     Type
-	Default  *string // in Kafka's text form; nil is null
-	Internal bool    // described only where it is set
-	Dynamic  Dynamic // of broker keys
+	Default  *string      // in Kafka's text form; nil is null
+	Internal bool         // described only where it is set
+	Dynamic  Dynamic      // of broker keys
+	Since    release.Line // the line that has brought it
 	// BrokerSynonym is the broker key that a topic or group key falls back to, "" for none.
 	BrokerSynonym string
 
@@ -148,6 +151,7 @@ var tables = sync.OnceValue(func() *[scopes]table {
 		k := &Key{Name: name, Scope: ScopeBroker, Type: Long, Default: &unthrottled, Internal: true, Dynamic: ClusterWide, runtimeOnly: true, check: inRange("0", "_")}
 		ts[ScopeBroker].add(k)
 	}
+	noteBrought(&ts)
 	return &ts
 })
 

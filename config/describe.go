@@ -110,7 +110,7 @@ func (d *describer) wants(name string) bool {
 }
 
 // described gives the keys of a scope in the order of an answer: first the internal ones that are set, then the others.
-func described(scope Scope, set map[string]string) []*Key {
+func (s *State) described(scope Scope, set map[string]string) []*Key {
 	var hidden []string
 	size := len(groupSynonyms) // a group's map has these and what else is set
 	for name := range set {
@@ -120,6 +120,9 @@ func described(scope Scope, set map[string]string) []*Key {
 	}
 	var keys []*Key
 	for _, k := range Keys(scope) {
+		if !has(s.line, k) {
+			continue
+		}
 		if !k.Internal {
 			keys = append(keys, k)
 		} else if _, ok := set[k.Name]; ok {
@@ -136,7 +139,7 @@ func described(scope Scope, set map[string]string) []*Key {
 // scope describes a topic, group or client metrics subscription.
 func (d *describer) scope(v *Values, set map[string]string, source kmsg.ConfigSource) []entry {
 	var out []entry
-	for _, k := range described(v.scope, set) {
+	for _, k := range d.described(v.scope, set) {
 		if !d.wants(k.Name) {
 			continue
 		}
@@ -145,7 +148,7 @@ func (d *describer) scope(v *Values, set map[string]string, source kmsg.ConfigSo
 		if _, ok := set[k.Name]; ok {
 			syns = append(syns, newSynonym(k.Name, &text, source))
 		}
-		if k.BrokerSynonym != "" {
+		if k.BrokerSynonym != "" && (k.Scope != ScopeGroup || d.line.Traits().GroupsFallBackToBrokers) {
 			syns = append(syns, d.brokerSynonyms(k.BrokerSynonym)...)
 		} else if k.Scope == ScopeGroup {
 			syns = append(syns, newSynonym(k.Name, k.Default, kmsg.ConfigSourceDefaultConfig))
@@ -230,13 +233,13 @@ func (d *describer) broker() []entry {
 	maps.Copy(set, n.dynamic)
 	var names []string
 	for name := range set {
-		if k := Lookup(ScopeBroker, name); k == nil || k.Internal {
+		if k := Lookup(ScopeBroker, name); !has(d.line, k) || k.Internal {
 			names = append(names, name)
 		}
 	}
 	hashOrder(names, len(set))
 	for _, k := range Keys(ScopeBroker) {
-		if !k.Internal {
+		if has(d.line, k) && !k.Internal {
 			names = append(names, k.Name)
 		}
 	}

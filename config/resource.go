@@ -45,9 +45,9 @@ func parseAll(scope Scope, set map[string]string) error {
 }
 
 // unknownName gives the first name, in alphabetical order, that a scope does not know.
-func unknownName(scope Scope, set map[string]string) (string, bool) {
+func (s *State) unknownName(scope Scope, set map[string]string) (string, bool) {
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if Lookup(scope, name) == nil {
+		if !has(s.line, Lookup(scope, name)) {
 			return name, true
 		}
 	}
@@ -56,8 +56,8 @@ func unknownName(scope Scope, set map[string]string) (string, bool) {
 
 // checkTopic checks all that is set for a topic.
 // Source: storage LogConfig.java, validate.
-func checkTopic(set map[string]string, broker *Values) error {
-	if name, ok := unknownName(ScopeTopic, set); ok {
+func (s *State) checkTopic(set map[string]string, broker *Values) error {
+	if name, ok := s.unknownName(ScopeTopic, set); ok {
 		return errors.New("Unknown topic config name: " + name)
 	}
 	if err := parseAll(ScopeTopic, set); err != nil {
@@ -75,8 +75,8 @@ func checkTopic(set map[string]string, broker *Values) error {
 
 // checkGroup checks all that is set for a group.
 // Source: group-coordinator GroupConfig.java, validate.
-func checkGroup(set map[string]string, broker *Values) error {
-	if name, ok := unknownName(ScopeGroup, set); ok {
+func (s *State) checkGroup(set map[string]string, broker *Values) error {
+	if name, ok := s.unknownName(ScopeGroup, set); ok {
 		return errors.New("Unknown group config name: " + name)
 	}
 	if err := checkTags("streams.rack.aware.assignment.tags", set); err != nil {
@@ -158,8 +158,8 @@ var metricsMatches = []string{"client_instance_id", "client_id", "client_softwar
 
 // checkMetrics checks all that is set for a client metrics subscription.
 // Source: server ClientMetricsConfigs.java, validate.
-func checkMetrics(set map[string]string) *refusal {
-	if name, ok := unknownName(ScopeClientMetrics, set); ok {
+func (s *State) checkMetrics(set map[string]string) *refusal {
+	if name, ok := s.unknownName(ScopeClientMetrics, set); ok {
 		return refuse(errorcode.InvalidRequest, "Unknown client metrics configuration: "+name)
 	}
 	if err := parseAll(ScopeClientMetrics, set); err != nil {

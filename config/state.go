@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/release"
 )
 
 // State is what one cluster's configurations are: the static ones of its nodes and what the configuration APIs set for
@@ -20,6 +22,7 @@ type State struct {
 	groups  map[string]map[string]string
 	metrics map[string]map[string]string
 
+	line       release.Line
 	elr        bool
 	existing   Topics
 	generation uint64
@@ -61,13 +64,16 @@ func NewState(topics Topics, elr bool, minISR int32) *State {
 	s := &State{
 		nodes: map[int32]*node{}, forAll: map[string]string{}, topics: map[string]map[string]string{},
 		groups: map[string]map[string]string{}, metrics: map[string]map[string]string{},
-		elr: elr, existing: topics, cache: map[cacheKey]*Values{},
+		line: release.Latest, elr: elr, existing: topics, cache: map[cacheKey]*Values{},
 	}
 	if elr {
 		s.forAll[minISRKey] = strconv.Itoa(int(minISR))
 	}
 	return s
 }
+
+// UseLine makes the configuration that of brokers of a line of Apache Kafka: keys that it does not have are unknown. It is to be called before anything else.
+func (s *State) UseLine(line release.Line) { s.line = line }
 
 // SetEligibleLeaderReplicas switches them on or off and returns what that sets or keeps set: min.insync.replicas for all brokers, which is minISR if it was
 // not set before, and for none alone.

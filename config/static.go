@@ -9,10 +9,12 @@ import (
 	"sync"
 
 	"kshare/internal/spelling"
+	"kshare/release"
 )
 
 // Static is a broker's configuration as it was started with: Kafka's server.properties. It does not change.
 type Static struct {
+	line   release.Line
 	text   map[string]string // as written, without the white space around it
 	values func() *Values
 }
@@ -20,12 +22,15 @@ type Static struct {
 // Parse checks a static broker configuration. Of a key that stands twice the last value counts. Keys are Kafka's
 // broker keys, internal ones included, also with a listener's prefix (listener.name.<listener>.<key>); whether kshare
 // acts on a key plays no role. All unknown keys, bad values and contradictions are in one error, each by name.
-func Parse(props []Property) (*Static, error) {
-	s := &Static{text: map[string]string{}}
+func Parse(props []Property) (*Static, error) { return ParseFor(release.Latest, props) }
+
+// ParseFor is Parse for brokers of a line of Apache Kafka.
+func ParseFor(line release.Line, props []Property) (*Static, error) {
+	s := &Static{line: line, text: map[string]string{}}
 	s.values = sync.OnceValue(func() *Values { return newBrokerValues(s.text, nil, nil) })
 	var errs []error
 	for _, p := range props {
-		k, err := staticKey(p.Key)
+		k, err := staticKey(line, p.Key)
 		if err == nil {
 			_, err = k.Parse(p.Value)
 		}
@@ -56,7 +61,7 @@ func (s *Static) With(values map[string]string) (*Static, error) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		props = append(props, Property{key, values[key], "node"})
 	}
-	return Parse(props)
+	return ParseFor(s.line, props)
 }
 
 // Get gives a key's value as it was written; ok is false where the key is not set.
@@ -69,8 +74,11 @@ func (s *Static) Get(key string) (value string, ok bool) {
 func (s *Static) Values() *Values { return s.values() }
 
 // staticKey finds a broker key's definition, also behind a listener's prefix.
-func staticKey(name string) (*Key, error) {
+func staticKey(line release.Line, name string) (*Key, error) {
 	if k := brokerKey(name); k != nil {
+		if !has(line, k) {
+			return nil, fmt.Errorf("unknown broker configuration %s: Apache Kafka %s has no such key, %s has", name, line, k.Since)
+		}
 		if k.runtimeOnly {
 			return nil, fmt.Errorf("broker configuration %s can only be set at run time", name)
 		}

@@ -20,6 +20,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/release"
 )
 
 // Config is what a coordinator takes from its broker's configuration. Field comments name Kafka's keys.
@@ -49,6 +51,9 @@ type Config struct {
 	ShareHeartbeat          time.Duration // group.share.heartbeat.interval.ms
 	ShareAssignmentInterval time.Duration // group.share.assignment.interval.ms
 	ShareAssignors          []string      // group.share.assignors
+
+	// Release is what the line of Apache Kafka does in its own way, nil for the latest.
+	Release *release.Traits
 
 	// NewUUID makes the ids of members and must not repeat itself.
 	NewUUID func() [16]byte
@@ -159,6 +164,9 @@ type Groups struct {
 
 // New makes a coordinator without groups.
 func New(config Config, topics Topics) *Groups {
+	if config.Release == nil {
+		config.Release = release.Latest.Traits()
+	}
 	return &Groups{config: config, topics: topics, groups: map[string]group{}, offsets: newOffsets()}
 }
 

@@ -120,7 +120,7 @@ func (m *consumerMember) owns(f func(topicPartition)) {
 
 func (g *Groups) newConsumerGroup(id string) *consumerGroup {
 	return &consumerGroup{
-		g: g, name: id, epoch: firstEpoch, assignmentEpoch: firstEpoch,
+		g: g, name: id, epoch: g.config.Release.FirstEpoch, assignmentEpoch: g.config.Release.FirstEpoch,
 		members: map[string]*consumerMember{}, static: map[string]string{},
 		targets: map[string]assignor.Assignment{}, owners: map[topicPartition]string{},
 		regexes: map[string]*resolvedRegex{},

@@ -57,7 +57,7 @@ func (cg *consumerGroup) assign(now time.Time, e *Effects) {
 		return
 	}
 	interval := cg.g.groupMillis(cg.name, "consumer.assignment.interval.ms", cg.g.config.ConsumerAssignmentInterval)
-	if !mayAssign(now, cg.assignedMs, interval) {
+	if cg.g.config.Release.AssignmentInterval && !mayAssign(now, cg.assignedMs, interval) {
 		return
 	}
 	spec := assignor.Spec{Topics: describeTopics(cg.g.topics, cg.names())}

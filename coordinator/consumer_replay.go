@@ -69,7 +69,7 @@ func (cg *consumerGroup) replayEpoch(value []byte) error {
 
 func (cg *consumerGroup) replayTargetMetadata(value []byte) (err error) {
 	if value == nil {
-		cg.assignmentEpoch, cg.assignedMs = firstEpoch, 0
+		cg.assignmentEpoch, cg.assignedMs = cg.g.config.Release.FirstEpoch, 0
 		return nil
 	}
 	cg.assignmentEpoch, cg.assignedMs, err = readTargetMetadata(value)

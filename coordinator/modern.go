@@ -23,9 +23,6 @@ const (
 	epochLeaveStatic int32 = -2
 )
 
-// firstEpoch is the epoch of a group and of its empty target before anything happened to it.
-const firstEpoch int32 = 1
-
 // Member states as current assignments are stored with them. Source: MemberState.
 const (
 	memberStable     int8 = 0

@@ -51,7 +51,7 @@ func (m *shareMember) sameMetadata(o *shareMember) bool {
 
 func (g *Groups) newShareGroup(id string) *shareGroup {
 	return &shareGroup{
-		g: g, name: id, epoch: firstEpoch, assignmentEpoch: firstEpoch,
+		g: g, name: id, epoch: g.config.Release.FirstEpoch, assignmentEpoch: g.config.Release.FirstEpoch,
 		members: map[string]*shareMember{}, targets: map[string]assignor.Assignment{},
 		initializing: shareTopics{}, initialized: shareTopics{}, deleting: map[assignor.TopicID]string{},
 	}
@@ -126,14 +126,14 @@ func (sg *shareGroup) beat(now time.Time, id string) {
 	})
 }
 
-// fence removes a member, which makes a new epoch. The epochs of a group without members are equal.
+// fence removes a member, which makes a new epoch. The epochs of a group without members are equal in later lines.
 func (sg *shareGroup) fence(id string, e *Effects) {
 	delete(sg.members, id)
 	delete(sg.targets, id)
 	sg.g.timers.cancel(sg.name, sessionTimer(id))
 	sg.recordRemoval(id, e)
 	sg.bump(e)
-	if len(sg.members) == 0 {
+	if len(sg.members) == 0 && sg.g.config.Release.EpochsOfEmptyGroupsMeet {
 		sg.assignmentEpoch, sg.assignedMs = sg.epoch, 0
 		sg.recordTargetMetadata(e)
 	}
@@ -152,7 +152,7 @@ func (sg *shareGroup) assign(now time.Time, e *Effects) {
 		return
 	}
 	interval := sg.g.groupMillis(sg.name, "share.assignment.interval.ms", sg.g.config.ShareAssignmentInterval)
-	if !mayAssign(now, sg.assignedMs, interval) {
+	if sg.g.config.Release.AssignmentInterval && !mayAssign(now, sg.assignedMs, interval) {
 		return
 	}
 	spec := assignor.Spec{

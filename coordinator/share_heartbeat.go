@@ -134,7 +134,7 @@ func (sg *shareGroup) heartbeatOf(now time.Time, c Caller, req *kmsg.ShareGroupH
 		sg.recordMember(&m, e)
 	}
 	bump := !sameNames(m.topics, before.topics)
-	if sg.assignmentEpoch >= sg.epoch && sg.assignmentPending() {
+	if (sg.assignmentEpoch >= sg.epoch || sg.g.config.Release.LooksWhileAssigning) && sg.assignmentPending() {
 		bump = true
 	}
 	if sg.stale && topicHash(sg.g.topics, sg.names()) != sg.hash {

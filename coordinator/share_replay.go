@@ -69,7 +69,7 @@ func (sg *shareGroup) replayEpoch(value []byte) error {
 
 func (sg *shareGroup) replayTargetMetadata(value []byte) (err error) {
 	if value == nil {
-		sg.assignmentEpoch, sg.assignedMs = firstEpoch, 0
+		sg.assignmentEpoch, sg.assignedMs = sg.g.config.Release.FirstEpoch, 0
 		return nil
 	}
 	sg.assignmentEpoch, sg.assignedMs, err = readTargetMetadata(value)

@@ -89,7 +89,7 @@ func (sg *shareGroup) initialize(now time.Time, e *Effects) {
 		}
 		topic := ShareStateTopic{ID: t.ID, Name: name}
 		start := shareStartUnknown
-		if sg.initialized[t.ID].partitions != nil || sg.initializing[t.ID].partitions != nil {
+		if sg.g.config.Release.AddedPartitionsFromStart && (sg.initialized[t.ID].partitions != nil || sg.initializing[t.ID].partitions != nil) {
 			start = 0
 		}
 		pending := now.UnixMilli()-sg.initializing[t.ID].ms < shareInitializeRetry.Milliseconds()

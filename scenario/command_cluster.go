@@ -9,7 +9,7 @@ import (
 func init() {
 	register(&command{
 		name:    "cluster",
-		usage:   "cluster [brokers=N] [timing=fast|kafka] [feature=NAME:LEVEL,...] [KEY=VALUE ...]",
+		usage:   "cluster [brokers=N] [timing=fast|kafka] [feature=NAME:LEVEL,...] [kafka-version=4.2|4.3|4.4] [KEY=VALUE ...]",
 		summary: "Says how the cluster is started: the first command of a file, where it is there. KEY=VALUE are broker configurations.",
 		example: `
 cluster brokers=3 timing=kafka feature=share.version:1 group.share.record.lock.duration.ms=15000
@@ -17,7 +17,7 @@ topic orders
 ----
 orders: 1 partition
 `,
-		optionNames: []string{"brokers", "timing", "feature"},
+		optionNames: []string{"brokers", "timing", "feature", "kafka-version"},
 		freeWords:   true, most: -1, ahead: true,
 		check: func(c *call) error { _, err := clusterSettings(c); return err },
 		run: func(s *step, c *call) error {
@@ -76,6 +76,7 @@ func clusterSettings(c *call) (with settings, err error) {
 			with.features[name] = int16(level)
 		}
 	}
+	with.kafka = c.options["kafka-version"]
 	with.config = map[string]string{}
 	for _, w := range c.words {
 		key, value, ok := strings.Cut(w, "=")

@@ -45,6 +45,9 @@ func (l *Local) setUp(s settings) error {
 	if s.timing != nil {
 		opts = append(opts, kshare.WithTiming(*s.timing))
 	}
+	if s.kafka != "" {
+		opts = append(opts, kshare.WithKafkaVersion(s.kafka))
+	}
 	for _, key := range slices.Sorted(maps.Keys(s.config)) {
 		opts = append(opts, kshare.WithConfig(key, s.config[key]))
 	}

@@ -37,6 +37,7 @@ type conn interface {
 // settings are how a scenario wants its cluster.
 type settings struct {
 	brokers  int
+	kafka    string         // "": the target's own
 	timing   *kshare.Timing // nil: the target's own
 	config   map[string]string
 	features map[string]int16

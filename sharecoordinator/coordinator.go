@@ -14,6 +14,7 @@ import (
 
 	"kshare/coordinator"
 	"kshare/protocol/errorcode"
+	"kshare/release"
 )
 
 // Key names a share partition.
@@ -76,6 +77,8 @@ type Config struct {
 	UpdatesPerSnapshot int
 	// Exists tells whether a topic has a partition.
 	Exists func(topic [16]byte, partition int32) bool
+	// Release is what the line of Apache Kafka does in its own way, nil for the latest.
+	Release *release.Traits
 }
 
 // Coordinator holds the state of all share partitions.
@@ -99,6 +102,9 @@ type state struct {
 
 // New makes a coordinator without state.
 func New(config Config) *Coordinator {
+	if config.Release == nil {
+		config.Release = release.Latest.Traits()
+	}
 	return &Coordinator{config: config, states: map[Key]*state{}}
 }
 
@@ -120,7 +126,7 @@ func (c *Coordinator) Initialize(nowMs int64, k Key, stateEpoch int32, startOffs
 		CreateTimestamp: nowMs,
 		WriteTimestamp:  nowMs,
 	}
-	if startOffset != -1 {
+	if startOffset != -1 && c.config.Release.CountsAlteredOffsets {
 		s.DeliveryCompleteCount = 0
 	}
 	if old != nil {
@@ -136,11 +142,11 @@ func (c *Coordinator) Read(nowMs int64, k Key, leaderEpoch int32) (State, Record
 	switch {
 	case k.Partition < 0:
 		return State{}, Record{}, refuseNegativePartition
-	case leaderEpoch < 0:
+	case c.forbids(leaderEpoch):
 		return State{}, Record{}, refuseNegativeLeaderEpoch
 	case s == nil:
 		return State{}, Record{}, refuseUninitializedRead
-	case leaderEpoch < s.fence:
+	case c.checks(leaderEpoch) && leaderEpoch < s.fence:
 		return State{}, Record{}, refuseFencedLeaderEpoch
 	case !c.config.Exists(k.Topic, k.Partition):
 		return State{}, Record{}, refuseUnknownPartition
@@ -154,6 +160,16 @@ func (c *Coordinator) Read(nowMs int64, k Key, leaderEpoch int32) (State, Record
 	return next, s.record(nowMs, k, next, nil, c.config.UpdatesPerSnapshot), nil
 }
 
+// forbids tells whether an epoch of a request is refused whatever there is.
+func (c *Coordinator) forbids(epoch int32) bool {
+	return epoch < 0 && !c.config.Release.EpochsMayBeLeftOut
+}
+
+// checks tells whether an epoch of a request is held against what there is.
+func (c *Coordinator) checks(epoch int32) bool {
+	return epoch != -1 || !c.config.Release.EpochsMayBeLeftOut
+}
+
 // Update is what a leader writes: a start offset and the batches that have changed.
 type Update struct {
 	StateEpoch            int32
@@ -163,28 +179,32 @@ type Update struct {
 	Batches               []Batch
 }
 
-// Write merges what a leader writes into a share partition's state. The start offset never goes back.
+// Write merges what a leader writes into a share partition's state. The start offset never goes back in later lines.
 func (c *Coordinator) Write(nowMs int64, k Key, u *Update) (Record, *Refusal) {
 	c.writes++
 	s := c.states[k]
 	switch {
 	case k.Partition < 0:
 		return Record{}, refuseNegativePartition
-	case u.LeaderEpoch < 0:
+	case c.forbids(u.LeaderEpoch):
 		return Record{}, refuseNegativeLeaderEpoch
-	case u.StateEpoch < 0:
+	case c.forbids(u.StateEpoch):
 		return Record{}, refuseNegativeStateEpoch
 	case s == nil:
 		return Record{}, refuseUninitializedWrite
-	case u.LeaderEpoch < s.fence:
+	case c.checks(u.LeaderEpoch) && u.LeaderEpoch < s.fence:
 		return Record{}, refuseFencedLeaderEpoch
-	case u.StateEpoch < s.StateEpoch:
+	case c.checks(u.StateEpoch) && u.StateEpoch < s.StateEpoch:
 		return Record{}, refuseFencedStateEpoch
 	case !c.config.Exists(k.Topic, k.Partition):
 		return Record{}, refuseUnknownPartition
 	}
 	next := s.State
 	switch {
+	case !c.config.Release.StartNeverFalls:
+		if next.DeliveryCompleteCount = u.DeliveryCompleteCount; u.StartOffset != -1 {
+			next.StartOffset = u.StartOffset
+		}
 	case u.StartOffset > s.StartOffset:
 		next.StartOffset, next.DeliveryCompleteCount = u.StartOffset, u.DeliveryCompleteCount
 	case u.StartOffset == s.StartOffset:

@@ -10,12 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"kshare"
+	"kshare/release"
 	"kshare/scenario"
 )
 
 // diffFlags are the flags of kshare diff.
 type diffFlags struct {
 	against string
+	kafka   string
 	random  bool
 	seed    uint64
 	seeds   int
@@ -42,6 +44,7 @@ shrunk to a short script. Topics and groups get names of their own, so that the 
 		},
 	}
 	c.Flags().StringVar(&f.against, "against", "", "host:port of the Kafka to compare with")
+	c.Flags().StringVar(&f.kafka, "kafka-version", release.Latest.String(), "`line` of Apache Kafka that kshare is, unless a scenario says: 4.2, 4.3 or 4.4")
 	c.Flags().BoolVar(&f.random, "random", false, "write the scenarios from seeds")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "the first seed")
 	c.Flags().IntVar(&f.seeds, "seeds", 1, "how many seeds, each one more than the last")
@@ -52,7 +55,7 @@ shrunk to a short script. Topics and groups get names of their own, so that the 
 
 func (f *diffFlags) run(in io.Reader, out io.Writer, files []string) error {
 	d := &scenario.Differ{
-		Here:   func() *scenario.Local { return scenario.NewLocal(kshare.WithTiming(kshare.TimingKafka)) },
+		Here:   func() *scenario.Local { return scenario.NewLocal(kshare.WithTiming(kshare.TimingKafka), kshare.WithKafkaVersion(f.kafka)) },
 		There:  func() scenario.Target { return scenario.NewRemote(f.against) },
 		Prefix: runPrefix(),
 	}

@@ -17,6 +17,7 @@ import (
 	"kshare"
 	"kshare/clock"
 	"kshare/config"
+	"kshare/release"
 )
 
 // serveFlags are the flags of kshare serve.
@@ -30,6 +31,7 @@ type serveFlags struct {
 	properties []string
 	features   []string
 	timing     string
+	kafka      string
 	readyFile  string
 	logLevel   string
 	clock      string
@@ -70,6 +72,7 @@ which is where the control interface is; GET /openapi.json describes it. Logs go
 	flags.StringArrayVar(&f.properties, "properties", nil, "`file` of broker configurations in the format of server.properties; --config overrides it")
 	flags.StringArrayVar(&f.features, "feature", nil, "`name=level` to finalise at the first start, as in share.version=1; may be repeated")
 	flags.StringVar(&f.timing, "timing", "fast", "fast: waits that carry no meaning are shortened; kafka: waits as long as Apache Kafka 4.4.0")
+	flags.StringVar(&f.kafka, "kafka-version", release.Latest.String(), "`line` of Apache Kafka that the brokers are: 4.2, 4.3 or 4.4")
 	flags.StringVar(&f.readyFile, "ready-file", "", "`file` to write the READY line to as well, and the HTTP line; one that is there is removed first")
 	flags.StringVar(&f.clock, "clock", "machine", "machine: time passes; virtual: it stands still until the control interface moves it")
 	flags.StringVar(&f.clockStart, "clock-start", "", "`time` at which a virtual clock stands at first, as in 2027-01-01T00:00:00Z; the machine's where it is not given")
@@ -155,6 +158,7 @@ func (f *serveFlags) options(log *slog.Logger) ([]kshare.Option, error) {
 	opts := []kshare.Option{
 		kshare.WithLogger(log),
 		kshare.WithBrokers(f.brokers),
+		kshare.WithKafkaVersion(f.kafka),
 		kshare.WithListen(f.listen...),
 	}
 	if len(f.advertise) > 0 {
