@@ -47,6 +47,7 @@ func TestInterop(t *testing.T) {
 				{"kshare.interop.ShareGroupProgram", "BOOTSTRAP", "without-dead-letters"},
 				{"kshare.interop.AdminProgram", "BOOTSTRAP"},
 				{"kshare.interop.AdminGroupsProgram", "BOOTSTRAP"},
+				{"kshare.interop.ShareStateProgram", "BOOTSTRAP"},
 				{"kshare.interop.ToolsProgram", "BOOTSTRAP"},
 				{"kshare.interop.ControlProgram", "KSHARE"},
 			}},
@@ -82,6 +83,7 @@ func TestInterop(t *testing.T) {
 			})
 		}
 	})
+	t.Run("dump of share state", func(t *testing.T) { dumpShareState(t, bootstrap, javaCommand(t)) })
 }
 
 // programName is what tells a program from the others of its suite.

@@ -84,4 +84,18 @@ final class Clients {
             }
         }
     }
+
+    /** Produces values {@code from..to-1} to partition 0 as one batch. */
+    void produceBatch(String topic, int from, int to) throws Exception {
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        try (Producer<String, String> p = producer("linger.ms", "5000", "batch.size", "100000")) {
+            for (int i = from; i < to; i++) {
+                sent.add(p.send(new ProducerRecord<>(topic, 0, "k" + i, Integer.toString(i))));
+            }
+            p.flush();
+            for (Future<RecordMetadata> f : sent) {
+                f.get(Check.LIMIT.toMillis(), TimeUnit.MILLISECONDS);
+            }
+        }
+    }
 }

@@ -35,9 +35,6 @@ import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ShareConsumer;
-import org.apache.kafka.clients.producer.Producer;
-import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.TopicPartition;
@@ -93,27 +90,13 @@ public final class ShareGroupProgram {
     private String prepare(String name, String... configs) throws Exception {
         String id = Check.unique("java-group-" + name);
         clients.createTopic(admin, id, 1);
-        produceBatch(id, 0);
+        clients.produceBatch(id, 0, RECORDS);
         Map<String, String> all = new HashMap<>(Map.of("share.auto.offset.reset", "earliest"));
         for (int i = 0; i < configs.length; i += 2) {
             all.put(configs[i], configs[i + 1]);
         }
         clients.alterGroup(admin, id, all);
         return id;
-    }
-
-    /** Produces RECORDS values {@code from} and following as one batch. */
-    private void produceBatch(String topic, int from) throws Exception {
-        try (Producer<String, String> p = clients.producer("linger.ms", "5000", "batch.size", "100000")) {
-            List<Future<RecordMetadata>> sent = new ArrayList<>();
-            for (int i = from; i < from + RECORDS; i++) {
-                sent.add(p.send(new ProducerRecord<>(topic, 0, "k" + i, Integer.toString(i))));
-            }
-            p.flush();
-            for (Future<RecordMetadata> f : sent) {
-                f.get(Check.LIMIT.toMillis(), TimeUnit.MILLISECONDS);
-            }
-        }
     }
 
     private ShareConsumer<String, String> member(String id, String mode, String... more) {
@@ -275,7 +258,7 @@ public final class ShareGroupProgram {
             rest.forEach(b::acknowledge);
             acknowledged(a.commitSync());
             acknowledged(b.commitSync());
-            produceBatch(id, RECORDS);
+            clients.produceBatch(id, RECORDS, 2 * RECORDS);
             equal(numbers(RECORDS, 2 * RECORDS), values(receive(b, "a whole batch")), "records above max.poll.records");
         }
         lag(id, RECORDS); // the second batch was not acknowledged
@@ -375,7 +358,7 @@ public final class ShareGroupProgram {
         int batches = 25;
         String id = prepare("many");
         for (int i = 1; i < batches; i++) {
-            produceBatch(id, i * RECORDS);
+            clients.produceBatch(id, i * RECORDS, (i + 1) * RECORDS);
         }
         Map<Integer, Integer> processed = new ConcurrentHashMap<>();
         AtomicBoolean done = new AtomicBoolean();

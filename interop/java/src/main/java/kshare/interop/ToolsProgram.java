@@ -4,17 +4,10 @@ import static kshare.interop.Check.equal;
 import static kshare.interop.Check.step;
 import static kshare.interop.Check.that;
 
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
-import java.io.InputStream;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
-import org.apache.kafka.common.utils.internals.Exit;
 import org.apache.kafka.tools.ConfigCommand;
 import org.apache.kafka.tools.ConsoleProducer;
 import org.apache.kafka.tools.GroupsCommand;
@@ -25,27 +18,10 @@ import org.apache.kafka.tools.consumer.group.ConsumerGroupCommand;
 import org.apache.kafka.tools.consumer.group.ShareGroupCommand;
 
 /**
- * Kafka's command line tools, each run through its {@code main} with the arguments of a shell, and held to what it
- * prints. One JVM runs all of them: only {@code exit} is replaced, so that its status can be checked.
+ * Kafka's command line tools, each run with the arguments of a shell, and held to what it prints.
  */
 public final class ToolsProgram {
     private static final int RECORDS = 6;
-
-    /** Ends the tool that called exit, as the JVM's end would. */
-    private static final class Exited extends Error {
-        private static final long serialVersionUID = 1L;
-
-        Exited(int status) {
-            super("exit " + status);
-        }
-    }
-
-    interface Tool {
-        void main(String[] args) throws Exception;
-    }
-
-    /** The first status that the running tool gave to exit; what it does after that would not have happened. */
-    private static Integer exited;
 
     private final String bootstrap;
     private final String topic = Check.unique("java-tools");
@@ -57,12 +33,6 @@ public final class ToolsProgram {
     }
 
     public static void main(String[] args) {
-        Exit.setExitProcedure((status, message) -> {
-            if (exited == null) {
-                exited = status;
-            }
-            throw new Exited(exited);
-        });
         Check.main("java tools", () -> {
             ToolsProgram p = new ToolsProgram(args[0]);
             p.topics();
@@ -75,35 +45,11 @@ public final class ToolsProgram {
         });
     }
 
-    /** Runs a tool and returns what it printed; a status other than {@code status} fails. */
-    private String run(int status, String input, Tool tool, String... args) throws Exception {
-        List<String> line = new ArrayList<>(List.of("--bootstrap-server", bootstrap));
-        line.addAll(List.of(args));
-        PrintStream out = System.out;
-        PrintStream err = System.err;
-        InputStream in = System.in;
-        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-        PrintStream captured = new PrintStream(bytes, true, StandardCharsets.UTF_8);
-        exited = null;
-        try {
-            System.setOut(captured);
-            System.setErr(captured);
-            System.setIn(new ByteArrayInputStream(input.getBytes(StandardCharsets.UTF_8)));
-            tool.main(line.toArray(new String[0]));
-        } catch (Exited e) {
-            captured.flush();
-        } finally {
-            System.setOut(out);
-            System.setErr(err);
-            System.setIn(in);
-        }
-        int got = exited == null ? 0 : exited;
-        String printed = bytes.toString(StandardCharsets.UTF_8);
-        that(got == status, String.join(" ", args) + ": want exit " + status + ", got " + got + "\n" + printed);
-        return printed;
+    private String run(int status, String input, Tools.Tool tool, String... args) throws Exception {
+        return Tools.run(bootstrap, status, input, tool, args);
     }
 
-    private String run(Tool tool, String... args) throws Exception {
+    private String run(Tools.Tool tool, String... args) throws Exception {
         return run(0, "", tool, args);
     }
 
