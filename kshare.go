@@ -438,6 +438,9 @@ type Metrics = broker.Metrics
 // SharePartitionMetrics are the metrics of a share partition.
 type SharePartitionMetrics = broker.SharePartitionMetrics
 
+// DeadLetterCounters are what has happened to records on their way to a group's dead-letter queue.
+type DeadLetterCounters = broker.DeadLetterCounters
+
 // GroupCount is a type and a state that groups are counted by.
 type GroupCount = coordinator.GroupCount
 

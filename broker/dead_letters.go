@@ -120,23 +120,25 @@ func (d *deadLetters) send() {
 		if err == nil {
 			err = d.write(to)
 		}
-		switch {
-		case err == nil:
-		case !errors.Is(err, errLater):
-			d.end(err)
-			return
-		default:
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, errLater) {
 			attempts := &d.writing
 			if to == nil {
 				attempts = &d.creating
 			}
-			if *attempts++; *attempts == deadLetterAttempts {
-				d.end(fmt.Errorf("%w after %d attempts", err, *attempts))
+			if *attempts++; *attempts < deadLetterAttempts {
+				c.after(deadLetterBackoff<<(*attempts-1), d.send)
 				return
 			}
-			c.after(deadLetterBackoff<<(*attempts-1), d.send)
-			return
+			err = fmt.Errorf("%w after %d attempts", err, *attempts)
 		}
+		if to != nil {
+			c.share.counters.deadLettersOf(d.Group).FailedProduces++
+		}
+		d.end(err)
+		return
 	}
 	d.end(nil)
 }
@@ -171,6 +173,8 @@ func (d *deadLetters) destination() (*partition, error) {
 // write writes the next batch to a partition of the queue, as a Produce with acks=all does.
 func (d *deadLetters) write(to *partition) error {
 	c, leader := to.cluster, to.cluster.node(to.leader)
+	counters := c.share.counters.deadLettersOf(d.Group)
+	counters.Produces++
 	if leader != d.leader && (leader.gate.isShut() || d.leader.gate.isShut()) {
 		return fmt.Errorf("%w: node %d, the leader of %s, cannot be reached", errLater, leader.id, to)
 	}
@@ -193,6 +197,7 @@ func (d *deadLetters) write(to *partition) error {
 	if _, err := to.append(&result.Header, result.Batch); err != nil {
 		return err
 	}
+	counters.Records += last - d.next + 1
 	d.next, d.copies, d.writing = last+1, nil, 0
 	return nil
 }

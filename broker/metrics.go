@@ -26,6 +26,8 @@ type Metrics struct {
 	ShareStateWrites     int64 // calls of the share coordinator that write, and reads that raise a leader epoch
 	ShareStatePartitions []ShareStatePartition
 
+	DeadLetters map[string]DeadLetterCounters // by group
+
 	Groups               map[coordinator.GroupCount]int
 	ShareGroupRebalances int64 // heartbeats that began a group epoch
 }
@@ -61,6 +63,13 @@ type SharePartitionCounters struct {
 	Acknowledged AcknowledgeCounts
 }
 
+// DeadLetterCounters are what has happened to records on their way to a group's dead-letter queue.
+type DeadLetterCounters struct {
+	Records        int64 // written to the queue
+	Produces       int64 // attempts to write a batch of them
+	FailedProduces int64 // batches that were given up
+}
+
 // SharePartitionMetrics are the metrics of a share partition.
 type SharePartitionMetrics struct {
 	Group, Topic string
@@ -93,6 +102,21 @@ type shareCounters struct {
 	acknowledged    AcknowledgeCounts
 	evictedSessions int64
 	expiredFetches  int64
+	deadLetters     map[string]*DeadLetterCounters // by group
+}
+
+func newShareCounters() shareCounters {
+	return shareCounters{partitions: map[sharecoordinator.Key]*SharePartitionCounters{}, deadLetters: map[string]*DeadLetterCounters{}}
+}
+
+// deadLettersOf returns the counters of a group's dead letters.
+func (s *shareCounters) deadLettersOf(group string) *DeadLetterCounters {
+	d := s.deadLetters[group]
+	if d == nil {
+		d = &DeadLetterCounters{}
+		s.deadLetters[group] = d
+	}
+	return d
 }
 
 // of returns the counters of a share partition.
@@ -117,8 +141,12 @@ func (c *Cluster) InspectMetrics() *Metrics {
 		ExpiredShareFetches:   counted.expiredFetches,
 		WaitingShareFetches:   c.waitingShareFetches(),
 		ShareStateWrites:      c.share.coordinator.Writes(),
+		DeadLetters:           make(map[string]DeadLetterCounters, len(counted.deadLetters)),
 		Groups:                c.groups.coordinator.Count(),
 		ShareGroupRebalances:  c.groups.coordinator.ShareRebalances(),
+	}
+	for group, d := range counted.deadLetters {
+		m.DeadLetters[group] = *d
 	}
 	for _, s := range c.share.sessions {
 		m.ShareSessions += s.Len()

@@ -26,7 +26,7 @@ type share struct {
 }
 
 func newShare(c *Cluster) *share {
-	s := &share{counters: shareCounters{partitions: map[sharecoordinator.Key]*SharePartitionCounters{}}, sessions: map[int32]*sharesession.Sessions{}, builder: protocol.NewBatchBuilder(), settings: map[string]*shareSettings{}}
+	s := &share{counters: newShareCounters(), sessions: map[int32]*sharesession.Sessions{}, builder: protocol.NewBatchBuilder(), settings: map[string]*shareSettings{}}
 	s.coordinator = sharecoordinator.New(sharecoordinator.Config{
 		UpdatesPerSnapshot: int(c.brokerInt("share.coordinator.snapshot.update.records.per.snapshot")),
 		Release:            c.traits,

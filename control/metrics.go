@@ -44,6 +44,12 @@ var metrics = []metric{
 				e.add(float64(m.Acknowledged[t]), name)
 			}
 		}},
+	{"kafka_server_sharegroupmetrics_deadletterqueuerecordcount_count", "records written to the group's dead-letter queue", prometheus.CounterValue, []string{"group"},
+		eachQueue(func(d kshare.DeadLetterCounters) int64 { return d.Records })},
+	{"kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total", "attempts to write a batch to the group's dead-letter queue", prometheus.CounterValue, []string{"group"},
+		eachQueue(func(d kshare.DeadLetterCounters) int64 { return d.Produces })},
+	{"kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total", "batches that could not be written to the group's dead-letter queue", prometheus.CounterValue, []string{"group"},
+		eachQueue(func(d kshare.DeadLetterCounters) int64 { return d.FailedProduces })},
 	{"kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total", "records whose acquisition lock ended by itself", prometheus.CounterValue, ofPartition,
 		eachPartition(func(p *kshare.SharePartitionMetrics) float64 { return float64(p.LockTimeouts) })},
 	{"kafka_server_sharepartitionmetrics_inflightmessagecount", "offsets in flight: all that count against share.partition.max.record.locks", prometheus.GaugeValue, ofPartition,
@@ -152,6 +158,15 @@ var metrics = []metric{
 				}
 			}
 		}},
+}
+
+// eachQueue emits a value for each group that has dead letters.
+func eachQueue(value func(kshare.DeadLetterCounters) int64) func(*kshare.Metrics, *emitter) {
+	return func(m *kshare.Metrics, e *emitter) {
+		for group, d := range m.DeadLetters {
+			e.add(float64(value(d)), strings.ToValidUTF8(group, "\uFFFD"))
+		}
+	}
 }
 
 // eachPartition emits a value for each share partition.

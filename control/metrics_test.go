@@ -268,6 +268,31 @@ func TestMetricsOfNamesThatAreNoText(t *testing.T) {
 	require.Equal(t, map[string]float64{name + `{group="a�",partition="0",topic="orders"}`: 0}, a.samples(name))
 }
 
+// What goes to a dead-letter queue is counted, and what could not.
+func TestMetricsOfDeadLetters(t *testing.T) {
+	a := newAPI(t)
+	a.run(deadLetters)
+	const prefix = "kafka_server_sharegroupmetrics_deadletterqueue"
+	require.Equal(t, map[string]float64{
+		prefix + `recordcount_count{group="workers"}`:           3,
+		prefix + `totalproducerequests_total{group="workers"}`:  3,
+		prefix + `failedproducerequests_total{group="workers"}`: 1,
+	}, a.samples(prefix))
+}
+
+// deadLetters has three records of a share group go to its queue, in two batches, and another one be too large for it. Apache Kafka 4.4.0 counted the same
+// records and failures, and one more attempt.
+const deadLetters = `topic dlq.workers errors.deadletterqueue.group.enable=true
+config group workers share.auto.offset.reset=earliest errors.deadletterqueue.topic.name=dlq.workers
+produce orders-0 a b c d e
+join workers m1 orders
+fetch workers m1
+ack workers m1 orders-0 0-1=reject
+ack workers m1 orders-0 2=reject
+config topic dlq.workers max.message.bytes=1
+ack workers m1 orders-0 3=reject
+`
+
 // documented are the rows of the table in docs/control.md: name with labels, meaning, MBean and attribute.
 func documented(t *testing.T) [][]string {
 	t.Helper()
@@ -282,7 +307,7 @@ func documented(t *testing.T) [][]string {
 func TestMetricsAreThoseOfTheDocumentation(t *testing.T) {
 	a := newAPI(t)
 	// Everything happens that a metric tells of: state is pruned, too.
-	served := a.families(a.scrapeDuring(shared+"advance 7m\n", 6*time.Minute))
+	served := a.families(a.scrapeDuring(shared+deadLetters+"advance 7m\n", 6*time.Minute))
 	var names []string
 	for _, row := range documented(t) {
 		name, labels, _ := strings.Cut(strings.TrimSuffix(row[1], "}"), "{")
@@ -318,6 +343,8 @@ func exported(bean, attribute string) string {
 	}
 	if rate, is := strings.CutSuffix(name, "PerSec"); is {
 		name = rate + "_total"
+	} else if attribute == "Count" {
+		name += "_count"
 	}
 	return strings.ToLower(name)
 }
@@ -335,6 +362,9 @@ func TestMetricsAreThoseOfKafka(t *testing.T) {
 		}
 		bean, attribute, _ := strings.Cut(strings.Trim(row[3], "`"), " ")
 		assert.Contains(t, beans, bean+" "+attribute)
+		if strings.HasPrefix(row[2], "histogram ") {
+			name += "_count"
+		}
 		assert.Equal(t, exported(bean, attribute), name)
 		var keys []string
 		for _, property := range strings.Split(bean, ",")[1:] {

@@ -44,7 +44,7 @@ func TestInterop(t *testing.T) {
 				{"kshare.interop.ConsumerProgram", "BOOTSTRAP", "classic"},
 				{"kshare.interop.ConsumerProgram", "BOOTSTRAP", "consumer"},
 				{"kshare.interop.ShareProgram", "BOOTSTRAP"},
-				{"kshare.interop.ShareGroupProgram", "BOOTSTRAP", "without-dead-letters"},
+				{"kshare.interop.ShareGroupProgram", "BOOTSTRAP"},
 				{"kshare.interop.AdminProgram", "BOOTSTRAP"},
 				{"kshare.interop.AdminGroupsProgram", "BOOTSTRAP"},
 				{"kshare.interop.ShareStateProgram", "BOOTSTRAP"},

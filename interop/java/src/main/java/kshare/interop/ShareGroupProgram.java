@@ -49,8 +49,7 @@ import org.apache.kafka.common.header.Header;
  * What a share group can be told beyond what ShareProgram shows: its configs, renewals, the acquire mode record_limit, what callbacks say, close with a
  * time, the delivery limit, members in threads of their own, its offsets, and its dead-letter queue.
  *
- * <p>The broker must allow record locks of one second ({@code group.share.min.record.lock.duration.ms=1000}). With a second argument
- * {@code without-dead-letters} it needs no dead-letter queues.
+ * <p>The broker must allow record locks of one second ({@code group.share.min.record.lock.duration.ms=1000}).
  */
 public final class ShareGroupProgram {
     private static final int RECORDS = 12;
@@ -77,11 +76,7 @@ public final class ShareGroupProgram {
                 p.deliveryLimit();
                 p.manyMembers();
                 p.offsets();
-                if (args.length > 1 && args[1].equals("without-dead-letters")) {
-                    step("the dead-letter queue is left out: the broker has none");
-                } else {
-                    p.deadLetters();
-                }
+                p.deadLetters();
             }
         });
     }
