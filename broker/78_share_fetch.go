@@ -83,6 +83,7 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 	if q.IsRenewAck {
 		return f.reply(nil)
 	}
+	f.failing = c.traits.UnknownTopicsFailFetches && f.hasUnknownTopic()
 	if f.mode != sharepartition.BatchOptimized && f.mode != sharepartition.RecordLimit && f.knowsAny() {
 		f.settle()
 		return &shareFetchAnswer{errorCode: errorcode.UnknownServerError}
@@ -150,6 +151,8 @@ type shareFetch struct {
 	// what they release does not spare the request its wait: Apache Kafka acquires while their write is under way.
 	unsettled []*shareAckResult
 	writes    openWrites
+	// failing tells that there is no answer for the partitions, which fails the answer as a whole once there would be one.
+	failing bool
 	// loaded are the share partitions whose state this request was the first to ask for, early tells that there was no share coordinator to ask.
 	// cold are those that it has not asked for yet, in the order of the session: with timing=kafka their states come in one by one.
 	loaded map[*sharePartition]bool
@@ -396,6 +399,13 @@ func (f *shareFetch) knowsAny() bool {
 	})
 }
 
+// hasUnknownTopic tells whether there is no topic with the id of one of the session's partitions.
+func (f *shareFetch) hasUnknownTopic() bool {
+	return slices.ContainsFunc(f.session.Partitions, func(at sharesession.Partition) bool {
+		return f.caller.request.cluster.topicsByID[at.TopicID] == nil
+	})
+}
+
 // load finds the share partition of an entry, or the result that says why there is none. A share partition that the leader has forgotten since is not in
 // the answer.
 func (f *shareFetch) load(at sharesession.Partition) shareLoad {
@@ -502,6 +512,9 @@ func (f *shareFetch) acquire(open []shareOpen, results shareResults) {
 
 // answer makes the answer from what was fetched and how the acknowledgements ended.
 func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
+	if f.failing {
+		return &shareFetchAnswer{errorCode: errorcode.UnknownServerError}
+	}
 	if !f.session.Current() {
 		return &shareFetchAnswer{errorCode: errorcode.InvalidShareSessionEpoch}
 	}

@@ -90,7 +90,7 @@ func (s *State) checkGroup(set map[string]string, broker *Values) error {
 		values.values[name], _ = Lookup(ScopeGroup, name).Parse(text)
 	}
 	for _, b := range groupBounds {
-		if err := b.check(values, broker); err != nil {
+		if err := b.check(values, broker, s.line.Traits().BoundsAreNamed); err != nil {
 			return err
 		}
 	}
@@ -110,11 +110,15 @@ func (s *State) checkGroup(set map[string]string, broker *Values) error {
 	return nil
 }
 
-// check refuses a value that is set and out of the broker's bounds.
-func (b bound) check(values, broker *Values) error {
+// check refuses a value that is set and out of the broker's bounds, which are named or said.
+func (b bound) check(values, broker *Values, named bool) error {
 	n, ok := values.values[b.key].(int64)
 	switch {
 	case !ok:
+	case named && b.low != "" && n < broker.Long(b.low):
+		return fmt.Errorf("%s must be greater than or equal to %s", b.key, b.low)
+	case named && b.high != "" && n > broker.Long(b.high):
+		return fmt.Errorf("%s must be less than or equal to %s", b.key, b.high)
 	case b.low != "" && b.high != "":
 		if low, high := broker.Long(b.low), broker.Long(b.high); n < low || n > high {
 			return fmt.Errorf("%s must be in the range %d to %d inclusive.", b.key, low, high)

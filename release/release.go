@@ -55,11 +55,18 @@ type Traits struct {
 
 	// StartNeverFalls tells that a share coordinator keeps the higher start offset of a write and what it has.
 	StartNeverFalls bool
-	// EpochsMayBeLeftOut tells that -1 as the leader or state epoch of a request to a share coordinator is not checked, rather than refused.
+	// EpochsMayBeLeftOut tells that -1 as the leader or state epoch of a WriteShareGroupState is not checked, rather than refused; a leader epoch of
+	// ReadShareGroupState that is negative is an old one then.
 	EpochsMayBeLeftOut bool
+	// FencedStateEpoch is what a share coordinator says of a state epoch that is too old.
+	FencedStateEpoch string
+	// UnknownTopicsFailFetches tells that a ShareFetch whose session has a topic id that is none fails as a whole, with UNKNOWN_SERVER_ERROR.
+	UnknownTopicsFailFetches bool
 	// CountsAlteredOffsets tells that a share partition whose start offset is set has a lag before anything of it is acknowledged.
 	CountsAlteredOffsets bool
 
+	// BoundsAreNamed tells that a group's configuration out of bounds is refused with the name of the broker's bound, rather than with the bounds.
+	BoundsAreNamed bool
 	// GroupsFallBackToBrokers tells that a group's configuration is described with the broker's behind it.
 	GroupsFallBackToBrokers bool
 }
@@ -77,30 +84,54 @@ const (
 	broughtLater          int16 = -1
 )
 
+// What share coordinators say of a state epoch that is too old.
+const (
+	oldStateEpoch          = "The coordinator rejected the request because the state epoch did not match."
+	oldStateEpochBefore4_4 = "The share coordinator rejected the request because the share-group state epoch did not match."
+)
+
 var traits = [lines]Traits{
 	Kafka42: {
-		MetadataVersion: 29, ShareVersion: 1,
+		MetadataVersion: 29,
+		ShareVersion:    1,
 		MaxVersion: map[int16]int16{
 			apiVersions: 4, txnOffsetCommit: 5, describeLogDirs: 4, deleteGroups: 2, streamsGroupHeartbeat: 0, streamsGroupDescribe: 0,
 			streamsGroupTopology: broughtLater, unregisterController: broughtLater,
 		},
-		LooksWhileAssigning: true,
-		EpochsMayBeLeftOut:  true,
+		FirstEpoch:               0,
+		LooksWhileAssigning:      true,
+		EpochsMayBeLeftOut:       true,
+		FencedStateEpoch:         oldStateEpochBefore4_4,
+		UnknownTopicsFailFetches: true,
+		BoundsAreNamed:           true,
 	},
 	Kafka43: {
-		MetadataVersion: 30, ShareVersion: 1,
+		MetadataVersion: 30,
+		ShareVersion:    1,
 		MaxVersion: map[int16]int16{
 			apiVersions: 4, txnOffsetCommit: 5, deleteGroups: 2, streamsGroupHeartbeat: 0, streamsGroupDescribe: 0,
 			streamsGroupTopology: broughtLater, unregisterController: broughtLater,
 		},
-		FirstEpoch:         1,
-		AssignmentInterval: true, EpochsMayBeLeftOut: true, GroupsFallBackToBrokers: true,
+		FirstEpoch:               1,
+		AssignmentInterval:       true,
+		EpochsMayBeLeftOut:       true,
+		FencedStateEpoch:         oldStateEpochBefore4_4,
+		UnknownTopicsFailFetches: true,
+		CountsAlteredOffsets:     true,
+		BoundsAreNamed:           true,
+		GroupsFallBackToBrokers:  true,
 	},
 	Kafka44: {
-		MetadataVersion: 33, ShareVersion: 2,
-		FirstEpoch:         1,
-		AssignmentInterval: true, EpochsOfEmptyGroupsMeet: true, AddedPartitionsFromStart: true,
-		StartNeverFalls: true, CountsAlteredOffsets: true, GroupsFallBackToBrokers: true,
+		MetadataVersion:          33,
+		ShareVersion:             2,
+		FirstEpoch:               1,
+		AssignmentInterval:       true,
+		EpochsOfEmptyGroupsMeet:  true,
+		AddedPartitionsFromStart: true,
+		StartNeverFalls:          true,
+		FencedStateEpoch:         oldStateEpoch,
+		CountsAlteredOffsets:     true,
+		GroupsFallBackToBrokers:  true,
 	},
 }
 

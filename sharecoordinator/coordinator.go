@@ -66,7 +66,6 @@ var (
 	refuseUninitializedRead   = &Refusal{errorcode.InvalidRequest, "Read operation on uninitialized share partition not allowed."}
 	refuseUninitializedWrite  = &Refusal{errorcode.InvalidRequest, "Write operation on uninitialized share partition not allowed."}
 	refuseFencedLeaderEpoch   = &Refusal{errorcode.FencedLeaderEpoch, "The leader epoch in the request is older than the epoch on the broker."}
-	refuseFencedStateEpoch    = &Refusal{errorcode.FencedStateEpoch, "The coordinator rejected the request because the state epoch did not match."}
 	refuseUnknownPartition    = &Refusal{errorcode.UnknownTopicOrPartition, "This server does not host this topic-partition."}
 )
 
@@ -117,7 +116,7 @@ func (c *Coordinator) Initialize(nowMs int64, k Key, stateEpoch int32, startOffs
 	case stateEpoch < 0:
 		return Record{}, refuseNegativeStateEpoch
 	case old != nil && stateEpoch < old.StateEpoch:
-		return Record{}, refuseFencedStateEpoch
+		return Record{}, c.fencedStateEpoch()
 	case !c.config.Exists(k.Topic, k.Partition):
 		return Record{}, refuseUnknownPartition
 	}
@@ -146,7 +145,7 @@ func (c *Coordinator) Read(nowMs int64, k Key, leaderEpoch int32) (State, Record
 		return State{}, Record{}, refuseNegativeLeaderEpoch
 	case s == nil:
 		return State{}, Record{}, refuseUninitializedRead
-	case c.checks(leaderEpoch) && leaderEpoch < s.fence:
+	case leaderEpoch < s.fence:
 		return State{}, Record{}, refuseFencedLeaderEpoch
 	case !c.config.Exists(k.Topic, k.Partition):
 		return State{}, Record{}, refuseUnknownPartition
@@ -165,7 +164,12 @@ func (c *Coordinator) forbids(epoch int32) bool {
 	return epoch < 0 && !c.config.Release.EpochsMayBeLeftOut
 }
 
-// checks tells whether an epoch of a request is held against what there is.
+// fencedStateEpoch is the refusal of a state epoch that is too old.
+func (c *Coordinator) fencedStateEpoch() *Refusal {
+	return &Refusal{errorcode.FencedStateEpoch, c.config.Release.FencedStateEpoch}
+}
+
+// checks tells whether an epoch of a write is held against what there is.
 func (c *Coordinator) checks(epoch int32) bool {
 	return epoch != -1 || !c.config.Release.EpochsMayBeLeftOut
 }
@@ -195,7 +199,7 @@ func (c *Coordinator) Write(nowMs int64, k Key, u *Update) (Record, *Refusal) {
 	case c.checks(u.LeaderEpoch) && u.LeaderEpoch < s.fence:
 		return Record{}, refuseFencedLeaderEpoch
 	case c.checks(u.StateEpoch) && u.StateEpoch < s.StateEpoch:
-		return Record{}, refuseFencedStateEpoch
+		return Record{}, c.fencedStateEpoch()
 	case !c.config.Exists(k.Topic, k.Partition):
 		return Record{}, refuseUnknownPartition
 	}

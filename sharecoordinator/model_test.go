@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"kshare/protocol/errorcode"
+
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -101,7 +103,7 @@ func TestWritesAgainstOffsets(t *testing.T) {
 				epoch, at := rapid.Int32Range(0, 6).Draw(t, "epoch"), rapid.Int64Range(-1, 40).Draw(t, "start")
 				no := r.initialize(k, epoch, at)
 				if model != nil && epoch < stateEpoch {
-					require.Equal(t, refuseFencedStateEpoch, no)
+					require.Equal(t, errorcode.FencedStateEpoch, no.ErrorCode)
 					return
 				}
 				require.Nil(t, no)
@@ -136,7 +138,7 @@ func TestWritesAgainstOffsets(t *testing.T) {
 				case u.LeaderEpoch < fence:
 					require.Equal(t, refuseFencedLeaderEpoch, no)
 				case u.StateEpoch < stateEpoch:
-					require.Equal(t, refuseFencedStateEpoch, no)
+					require.Equal(t, errorcode.FencedStateEpoch, no.ErrorCode)
 				default:
 					require.Nil(t, no)
 					start = max(start, u.StartOffset)

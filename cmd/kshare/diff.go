@@ -55,7 +55,9 @@ shrunk to a short script. Topics and groups get names of their own, so that the 
 
 func (f *diffFlags) run(in io.Reader, out io.Writer, files []string) error {
 	d := &scenario.Differ{
-		Here:   func() *scenario.Local { return scenario.NewLocal(kshare.WithTiming(kshare.TimingKafka), kshare.WithKafkaVersion(f.kafka)) },
+		Here: func() *scenario.Local {
+			return scenario.NewLocal(kshare.WithTiming(kshare.TimingKafka), kshare.WithKafkaVersion(f.kafka))
+		},
 		There:  func() scenario.Target { return scenario.NewRemote(f.against) },
 		Prefix: runPrefix(),
 	}
