@@ -33,6 +33,7 @@ type consumerGroup struct {
 	assignedMs      int64 // when the target was computed; 0 where the next may be at any time
 
 	members map[string]*consumerMember
+	order   memberOrder
 	static  map[string]string // member ids by instance id
 	targets map[string]assignor.Assignment
 	owners  map[topicPartition]string // member ids

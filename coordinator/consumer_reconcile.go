@@ -61,7 +61,7 @@ func (cg *consumerGroup) assign(now time.Time, e *Effects) {
 		return
 	}
 	spec := assignor.Spec{Topics: describeTopics(cg.g.topics, cg.names())}
-	for _, id := range sortedKeys(cg.members) {
+	for _, id := range cg.order.walk(sortedKeys(cg.members)) {
 		m := cg.members[id]
 		spec.Members = append(spec.Members, assignor.Member{
 			ID: id, Instance: m.instance, Topics: cg.subscription(m), Target: cg.targets[id],

@@ -29,6 +29,7 @@ type shareGroup struct {
 	assignedMs      int64 // when the target was computed; 0 where the next may be at any time
 
 	members map[string]*shareMember
+	order   memberOrder
 	targets map[string]assignor.Assignment
 
 	initializing, initialized shareTopics
@@ -159,7 +160,7 @@ func (sg *shareGroup) assign(now time.Time, e *Effects) {
 		Topics:     describeTopics(sg.g.topics, sg.names()),
 		Assignable: func(id assignor.TopicID, p int32) bool { return sg.initialized[id].partitions[p] },
 	}
-	for _, id := range sortedKeys(sg.members) {
+	for _, id := range sg.order.walk(sortedKeys(sg.members)) {
 		spec.Members = append(spec.Members, assignor.Member{ID: id, Topics: sg.members[id].topics, Target: sg.targets[id]})
 	}
 	targets := assignor.Simple(spec)

@@ -8,7 +8,6 @@
 package assignor
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 )
@@ -56,7 +55,7 @@ type Topic struct {
 
 // Spec is what an assignor is given.
 type Spec struct {
-	Members []Member // ids are distinct
+	Members []Member // ids are distinct; in the order in which Kafka's group walks them
 	Topics  map[string]Topic
 	// Assignable tells which partitions may be assigned; nil is all. Only simple asks.
 	Assignable func(topic TopicID, partition int32) bool
@@ -103,10 +102,9 @@ type member struct {
 }
 
 func newGroup(spec Spec) *group {
-	byID := newHashMap[string, *Member](hashString, minCapacity)
-	members := slices.SortedFunc(slices.Values(spec.Members), func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
-	for i := range members {
-		byID.put(members[i].ID, &members[i])
+	byID := newHashMap[string, *Member](HashString, minCapacity)
+	for i := range spec.Members {
+		byID.put(spec.Members[i].ID, &spec.Members[i])
 	}
 	g := &group{partitions: map[TopicID]int32{}, assignable: spec.Assignable, homogeneous: sameTopics(spec.Members)}
 	if g.assignable == nil {
@@ -114,7 +112,7 @@ func newGroup(spec Spec) *group {
 	}
 	byID.each(func(id string, m *Member) {
 		x := member{id: id, instance: m.Instance, subs: map[TopicID]bool{}, target: targetMap(m.Target)}
-		names := newHashMap[string, struct{}](hashString, presized(len(m.Topics)))
+		names := newHashMap[string, struct{}](HashString, presized(len(m.Topics)))
 		for _, name := range m.Topics {
 			names.put(name, struct{}{})
 		}

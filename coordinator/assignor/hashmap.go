@@ -133,8 +133,8 @@ func (m *hashMap[K, V]) each(f func(K, V)) {
 	}
 }
 
-// hashString is String.hashCode.
-func hashString(s string) int32 {
+// HashString is String.hashCode.
+func HashString(s string) int32 {
 	var h int32
 	for _, unit := range utf16.Encode([]rune(s)) {
 		h = 31*h + int32(unit)
@@ -165,7 +165,7 @@ func compareTopics(a, b TopicID) int {
 // StringOrder returns distinct strings in the order in which Kafka lists a set of them, such as the topics a
 // member subscribes to.
 func StringOrder(names []string) []string {
-	m := newHashMap[string, struct{}](hashString, presized(len(names)))
+	m := newHashMap[string, struct{}](HashString, presized(len(names)))
 	for _, n := range names {
 		m.put(n, struct{}{})
 	}

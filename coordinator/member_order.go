@@ -1,0 +1,72 @@
+package coordinator
+
+import (
+	"math/bits"
+	"slices"
+
+	"kshare/coordinator/assignor"
+)
+
+// memberOrder is the order in which Apache Kafka walks the members of a group, which follows from their ids and from who joined first: that of its
+// TimelineHashMap. The assignors' own maps follow it where ids share a bucket. It is kept in memory alone: after a restart those who were there count as
+// having joined in the order of their ids.
+type memberOrder struct {
+	slots [][]string // a power of two, each slot in the order of joining
+	size  int
+}
+
+// walk lists members, whose ids it is given, sorted. Those that it had not seen come last, as who joins by the request that assigns: from then on they have
+// a place.
+func (o *memberOrder) walk(ids []string) []string {
+	var listed []string
+	for i, slot := range o.slots {
+		o.slots[i] = slices.DeleteFunc(slot, func(id string) bool {
+			_, found := slices.BinarySearch(ids, id)
+			return !found
+		})
+		o.size -= len(slot) - len(o.slots[i])
+		for _, id := range slices.Backward(o.slots[i]) {
+			listed = append(listed, id)
+		}
+	}
+	seen := slices.Sorted(slices.Values(listed))
+	for _, id := range ids {
+		if _, found := slices.BinarySearch(seen, id); !found {
+			listed = append(listed, id)
+			o.add(id)
+		}
+	}
+	return listed
+}
+
+// add gives a member a place. Kafka looks whether its table is large enough whenever it puts something in, a member that is there already too, as each is at
+// least once after it has joined.
+func (o *memberOrder) add(id string) {
+	if o.slots == nil {
+		o.slots = make([][]string, 2)
+	}
+	o.grow()
+	o.put(id)
+	o.size++
+	o.grow()
+}
+
+// grow doubles the table where three quarters of the members, and one more, were more than its slots.
+func (o *memberOrder) grow() {
+	if (o.size+1)*3 <= len(o.slots)*4 {
+		return
+	}
+	old := o.slots
+	o.slots = make([][]string, 2*len(old))
+	for _, slot := range old {
+		for _, id := range slot {
+			o.put(id)
+		}
+	}
+}
+
+func (o *memberOrder) put(id string) {
+	const fibonacci = 0x9E3779B97F4A7C15
+	at := uint64(int64(assignor.HashString(id))) * fibonacci >> (65 - bits.Len(uint(len(o.slots))))
+	o.slots[at] = append(o.slots[at], id)
+}
