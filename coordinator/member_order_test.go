@@ -10,7 +10,7 @@ import (
 // TestMemberOrder are orders that Apache Kafka 4.4.0 was seen to have: its assignments follow from them.
 func TestMemberOrder(t *testing.T) {
 	const first, second, third = "t_-XT-fnXl30xueSs7noCA", "rxXf9pR5hzyy6ABA_oMu2g", "eJn3qC2QcBNlH4f4arLMPg" // slots 4, 6 and 7 of 8
-	const one, other = "QyMhYzcLVE2w4HXlKrym8A", "QqJJPNCu_uvwJUHpbO-XXw"                                      // one slot of up to 16
+	const one, other = "QyMhYzcLVE2w4HXlKrym8A", "QqJJPNCu_uvwJUHpbO-XXw"                                     // one slot of up to 16
 	joined := func(ids ...string) []string {
 		o := memberOrder{}
 		for i := range ids {
