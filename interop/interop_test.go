@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// programLimit bounds one program; the slowest takes about 45 s against Apache Kafka itself.
+// programLimit bounds one program; the slowest takes about 80 s against Apache Kafka itself.
 const programLimit = 3 * time.Minute
 
 // TestInterop runs every client as a subtest. Programs that a broker keeps waiting run beside each other.
