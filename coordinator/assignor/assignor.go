@@ -172,8 +172,9 @@ func newTargets(g *group) targets {
 // add gives a partition to a member that does not have it.
 func (t targets) add(m int, p partition) {
 	list := t[m][p.topic]
-	i, _ := slices.BinarySearch(list, p.index)
-	t[m][p.topic] = slices.Insert(list, i, p.index)
+	if i, has := slices.BinarySearch(list, p.index); !has { // a member may be given a partition twice, which is a set's to take once
+		t[m][p.topic] = slices.Insert(list, i, p.index)
+	}
 }
 
 // remove takes a partition from a member and reports whether it had it.
