@@ -169,7 +169,7 @@ func newTargets(g *group) targets {
 	return t
 }
 
-// add gives a partition to a member that does not have it.
+// add gives a partition to a member, once.
 func (t targets) add(m int, p partition) {
 	list := t[m][p.topic]
 	if i, has := slices.BinarySearch(list, p.index); !has { // a member may be given a partition twice, which is a set's to take once
