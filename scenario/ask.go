@@ -51,12 +51,16 @@ func (w *world) drop(client string, node int32) bool {
 	return true
 }
 
-// exchange sends a request as it stands and returns the frame that it is answered with.
-func (s *step) exchange(l *link, frame []byte) ([]byte, error) {
+// put sends a frame and returns which answer is its own.
+func (l *link) put(frame []byte) (turn int) {
 	l.send(frame)
 	l.asked++
-	turn := l.asked
-	until := s.target.now().Add(answerLimit)
+	return l.asked
+}
+
+// await waits for the answer whose turn it is, so long.
+func (s *step) await(l *link, turn int, limit time.Duration) ([]byte, error) {
+	until := s.target.now().Add(limit)
 	for {
 		var answer []byte
 		var err error
@@ -80,7 +84,7 @@ func (s *step) exchange(l *link, frame []byte) ([]byte, error) {
 		if !s.target.now().Before(until) {
 			l.answered++
 			s.drop(l.client, l.node)
-			return nil, noAnswer{"no answer within " + show(answerLimit)}
+			return nil, noAnswer{"no answer within " + show(limit)}
 		}
 		s.wakeBy(until)
 		if err := s.pause(); err != nil {
@@ -91,25 +95,58 @@ func (s *step) exchange(l *link, frame []byte) ([]byte, error) {
 
 // ask sends a request, in the version that it has, and returns the answer. An error that is a noAnswer is a result.
 func ask[R kmsg.Response](s *step, client string, node int32, q kmsg.Request) (r R, err error) {
+	a, err := s.put(client, node, q)
+	if err != nil {
+		return r, err
+	}
+	return take[R](s, a)
+}
+
+// asked is a request whose answer is to be taken.
+type asked struct {
+	link        *link
+	turn        int
+	correlation int32
+	request     kmsg.Request
+}
+
+// put sends a request without waiting for its answer.
+func (s *step) put(client string, node int32, q kmsg.Request) (*asked, error) {
 	l, err := s.link(client, node)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
 	l.correlation++
-	asked := l.correlation
 	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID(client))
-	answer, err := s.exchange(l, f.AppendRequest(nil, q, asked)[4:])
+	return &asked{l, l.put(f.AppendRequest(nil, q, l.correlation)[4:]), l.correlation, q}, nil
+}
+
+// take waits for the answer to a request.
+func take[R kmsg.Response](s *step, a *asked) (r R, err error) {
+	answer, err := s.await(a.link, a.turn, answerLimit+maxWait(a.request))
 	if err != nil {
 		return r, err
 	}
-	p, correlation, err := decodeAnswer(q, answer)
+	p, correlation, err := decodeAnswer(a.request, answer)
 	if err != nil {
 		return r, noAnswer{fmt.Sprintf("an answer that cannot be read: %v", err)}
 	}
-	if correlation != asked {
-		return r, noAnswer{fmt.Sprintf("an answer to request %d, not %d", correlation, asked)}
+	if correlation != a.correlation {
+		return r, noAnswer{fmt.Sprintf("an answer to request %d, not %d", correlation, a.correlation)}
 	}
 	return p.(R), nil
+}
+
+// maxWait is how long a request itself asks the broker to wait.
+func maxWait(q kmsg.Request) time.Duration {
+	ms := int32(0)
+	switch q := q.(type) {
+	case *kmsg.ShareFetchRequest:
+		ms = q.MaxWaitMillis
+	case *kmsg.FetchRequest:
+		ms = q.MaxWaitMillis
+	}
+	return time.Duration(max(0, ms)) * time.Millisecond
 }
 
 // tell sends a request that has no answer.

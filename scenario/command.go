@@ -19,6 +19,7 @@ type command struct {
 	takesJSON   bool     // the line may end in {...}
 	waits       bool     // it may take its time, which is shown
 	ahead       bool     // it never runs in the background
+	looks       bool     // of those inside: it changes nothing, so that others can go on without it
 	reach       reach
 	check       func(*call) error // what can be said of the words without running them, nil: nothing
 	run         func(*step, *call) error

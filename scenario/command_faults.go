@@ -16,7 +16,7 @@ orders: REQUEST_TIMED_OUT (7)
 orders: 1 partition
 name=broken api=CreateTopics times=1 error=REQUEST_TIMED_OUT: matched 2, acted 1
 `,
-		reach: inside,
+		reach: inside, looks: true,
 		run: func(s *step, _ *call) error {
 			all := s.target.cluster().Faults()
 			for _, f := range all {

@@ -137,26 +137,44 @@ func shareFetch(s *step, c *call) error {
 			}
 		}
 	}
-	shown := false
+	var fetches []*nodeFetch // all are sent before one is waited for
 	for _, node := range nodes {
 		own := slices.DeleteFunc(slices.Clone(of[node]), func(p topicPartition) bool { return !slices.Contains(wanted, p) })
-		some, err := s.shareFetchNode(c, &o, m, node, own)
+		f, err := s.putShareFetch(c, &o, m, node, own)
 		if err != nil {
 			return err
 		}
-		shown = shown || some
+		fetches = append(fetches, f)
 	}
-	if !shown {
+	var entries []fetched
+	refused := false
+	for _, f := range fetches {
+		own, failed, no := s.takeShareFetch(m, f)
+		if no != nil {
+			err = no // the others are answered all the same
+		}
+		entries, refused = append(entries, own...), refused || failed
+	}
+	s.showFetched(entries, &o)
+	if len(entries) == 0 && !refused && err == nil {
 		s.printf("nothing")
 	}
-	return nil
+	return err
 }
 
-// shareFetchNode sends a ShareFetch to a node for the partitions that it leads, and tells whether there was something to show.
-func (s *step) shareFetchNode(c *call, o *fetchOptions, m *member, node int32, wanted []topicPartition) (bool, error) {
+// nodeFetch is a ShareFetch on its way to a node.
+type nodeFetch struct {
+	*asked
+	node  int32
+	epoch int32
+	after map[topicPartition][16]byte // the session's partitions once it is answered
+}
+
+// putShareFetch sends a ShareFetch to a node, for the partitions that it leads.
+func (s *step) putShareFetch(c *call, o *fetchOptions, m *member, node int32, wanted []topicPartition) (*nodeFetch, error) {
 	q := kmsg.NewPtrShareFetchRequest()
 	if err := s.version(q, c); err != nil {
-		return false, err
+		return nil, err
 	}
 	group := s.wire(m.group)
 	q.GroupID, q.MemberID = &group, &m.id
@@ -171,7 +189,7 @@ func (s *step) shareFetchNode(c *call, o *fetchOptions, m *member, node int32, w
 	for _, p := range wanted {
 		id, err := s.topicID(p.topic)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		after[p] = id
 		if q.ShareSessionEpoch == 0 || session.partitions[p] != id {
@@ -184,7 +202,7 @@ func (s *step) shareFetchNode(c *call, o *fetchOptions, m *member, node int32, w
 	for _, a := range o.acks {
 		id, err := s.topicID(a.partition.topic)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		p := shareFetchPartition(q, id, a.partition.partition)
 		for _, x := range a.batches {
@@ -193,28 +211,32 @@ func (s *step) shareFetchNode(c *call, o *fetchOptions, m *member, node int32, w
 			p.AcknowledgementBatches = append(p.AcknowledgementBatches, b)
 		}
 	}
-	p, err := ask[*kmsg.ShareFetchResponse](s, m.client(), node, q)
+	a, err := s.put(m.client(), node, q)
+	return &nodeFetch{a, node, q.ShareSessionEpoch, after}, err
+}
+
+// takeShareFetch waits for the answer of a node and returns its partitions, or shows that it refuses.
+func (s *step) takeShareFetch(m *member, f *nodeFetch) (entries []fetched, refused bool, err error) {
+	p, err := take[*kmsg.ShareFetchResponse](s, f.asked)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
-	m.went(node, q.ShareSessionEpoch, p.ErrorCode)
+	m.went(f.node, f.epoch, p.ErrorCode)
 	if p.ErrorCode != 0 {
 		s.printf("%s", failure(p.ErrorCode, p.ErrorMessage))
-		return true, nil
+		return nil, true, nil
 	}
-	switch {
-	case q.ShareSessionEpoch == -1: // what the member held is given back after the answer
-		err = s.settleEverywhere()
-	case o.wait <= 0: // states of share partitions are read after the answer
-		err = s.settle()
+	if f.epoch >= 0 {
+		m.session(f.node).partitions = f.after
 	}
-	if err != nil {
-		return false, err
+	lock := time.Duration(p.AcquisitionLockTimeoutMillis) * time.Millisecond
+	for i := range p.Topics {
+		t := &p.Topics[i]
+		for j := range t.Partitions {
+			entries = append(entries, fetched{topicPartition{s.topicName(t.TopicID), t.Partitions[j].Partition}, lock, &t.Partitions[j]})
+		}
 	}
-	if q.ShareSessionEpoch >= 0 {
-		m.session(node).partitions = after
-	}
-	return s.showShareFetch(p, o), nil
+	return entries, false, nil
 }
 
 // forget adds what the session has and is no longer wanted.
@@ -248,27 +270,23 @@ func shareFetchPartition(q *kmsg.ShareFetchRequest, id [16]byte, partition int32
 	return &t.Partitions[len(t.Partitions)-1]
 }
 
-// showShareFetch shows an answer, partition by partition, and tells whether there was anything.
-func (s *step) showShareFetch(p *kmsg.ShareFetchResponse, o *fetchOptions) bool {
-	type entry struct {
-		at topicPartition
-		*kmsg.ShareFetchResponseTopicPartition
-	}
-	var all []entry
-	for i := range p.Topics {
-		t := &p.Topics[i]
-		for j := range t.Partitions {
-			all = append(all, entry{topicPartition{s.topicName(t.TopicID), t.Partitions[j].Partition}, &t.Partitions[j]})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b entry) int { return comparePartitions(a.at, b.at) })
+// fetched is a partition of an answer, and how long locks are that begin with it.
+type fetched struct {
+	at   topicPartition
+	lock time.Duration
+	*kmsg.ShareFetchResponseTopicPartition
+}
+
+// showFetched shows what was answered, partition by partition.
+func (s *step) showFetched(all []fetched, o *fetchOptions) {
+	slices.SortStableFunc(all, func(a, b fetched) int { return comparePartitions(a.at, b.at) })
 	for _, e := range all {
 		var parts []string
 		if e.ErrorCode != 0 {
 			parts = append(parts, failure(e.ErrorCode, e.ErrorMessage)+leaderHint(e.ErrorCode, e.CurrentLeader.LeaderID, e.CurrentLeader.LeaderEpoch))
 		}
 		if len(e.AcquiredRecords) > 0 {
-			parts = append(parts, "acquired "+acquiredRanges(e.AcquiredRecords)+", lock "+show(time.Duration(p.AcquisitionLockTimeoutMillis)*time.Millisecond))
+			parts = append(parts, "acquired "+acquiredRanges(e.AcquiredRecords)+", lock "+show(e.lock))
 		}
 		acknowledged := slices.ContainsFunc(o.acks, func(a acknowledgements) bool { return a.partition == e.at })
 		switch {
@@ -283,7 +301,6 @@ func (s *step) showShareFetch(p *kmsg.ShareFetchResponse, o *fetchOptions) bool 
 		s.printf("%s: %s", e.at, strings.Join(parts, "; "))
 		s.showAcquired(e.ShareFetchResponseTopicPartition)
 	}
-	return len(all) > 0
 }
 
 func acquiredRanges(all []kmsg.ShareFetchResponseTopicPartitionAcquiredRecord) string {

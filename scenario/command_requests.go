@@ -33,8 +33,8 @@ at 0s ShareGroupHeartbeat v1 from workers/m1 to node 1: answered
   answer {"ThrottleMillis": 0,"ErrorCode": 0,"ErrorMessage": null,"MemberID": "m1","MemberEpoch": 3,"HeartbeatIntervalMillis": 5000,"Assignment": {"TopicPartitions": [{"TopicID": "<topic:orders>","Partitions": [0]}]}}
 `,
 		optionNames: []string{"api", "group", "member", "topic", "client", "fields"},
-		reach:       inside,
-		run:         showRequests,
+		reach:       inside, looks: true,
+		run: showRequests,
 	})
 }
 
@@ -49,6 +49,9 @@ func showRequests(s *step, c *call) error {
 			return mistakef("member=%s: name its group too", name)
 		}
 		q.Member = s.memberID(c.options["group"], name)
+	}
+	if s.target.cluster().RequestLog() == 0 {
+		return mistakef("requests are not logged: start kshare serve with --request-log")
 	}
 	all, err := s.target.cluster().Requests(q)
 	if err != nil {

@@ -94,7 +94,7 @@ connection closed
 			if err != nil {
 				return err
 			}
-			answer, err := s.exchange(l, frame)
+			answer, err := s.await(l, l.put(frame), answerLimit)
 			if err != nil {
 				return err
 			}

@@ -40,7 +40,7 @@ orders-0: start 0, end 3, 3 in flight
   2  AVAILABLE  count 0
 persisted: start 0, state epoch 2; 0 AVAILABLE count 1
 `,
-		least: 2, most: 2, reach: inside,
+		least: 2, most: 2, reach: inside, looks: true,
 		check: func(c *call) error { _, err := parsePartition(c.words[1]); return err },
 		run: func(s *step, c *call) error {
 			at, err := parsePartition(c.words[1])

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +34,9 @@ type Differ struct {
 	Here   func() *Local
 	There  func() Target
 	Prefix string // of names on the wire; each run adds a number of its own
-	runs   int
+	// Context ends the runs, nil for never.
+	Context context.Context
+	runs    int
 }
 
 // Compare runs a scenario on both sides. What differs is run again, and differs only if it does each time: a real Kafka on a busy machine is late now
@@ -64,13 +67,17 @@ const confirmations = 2
 func (d *Differ) once(f *File) (*Comparison, error) {
 	d.runs++
 	o := Options{Prefix: fmt.Sprintf("%s%d-", d.Prefix, d.runs)}
-	b, err := Run(f, d.There(), o)
+	ctx := d.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	b, err := RunContext(ctx, f, d.There(), o)
 	if err != nil {
 		return nil, fmt.Errorf("there: %w", err)
 	}
 	local := d.Here()
 	local.ids = b.topicIDs
-	a, err := Run(f, local, o)
+	a, err := RunContext(ctx, f, local, o)
 	if err != nil {
 		return nil, fmt.Errorf("here: %w", err)
 	}

@@ -39,7 +39,7 @@ func TestLive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := goleak.IgnoreCurrent()
 			cluster := live(t, c)
-			runLive(t, cluster, `cluster brokers=9 timing=kafka
+			runLive(t, cluster, `cluster brokers=2 timing=kafka
 topic orders
 config group workers share.auto.offset.reset=earliest
 produce orders-0 a
@@ -106,4 +106,28 @@ func TestMaxShown(t *testing.T) {
 	require.Equal(t, 2, m.Line)
 	require.True(t, strings.Contains(m.Reason, "they may show"))
 	require.Empty(t, r.Blocks[0].Commands[1].Shown)
+}
+
+// What a cluster that runs already is not, a scenario cannot make of it; topics that it has not named before have their names all the same.
+func TestLiveClusterIsAsItWasStarted(t *testing.T) {
+	cluster, err := kshare.Start(kshare.WithInMemoryNetwork(), kshare.WithClock(clock.NewVirtual(Began)), kshare.WithTopic("orders", 1))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, cluster.Close()) }()
+	for text, want := range map[string]string{
+		"cluster brokers=3": "the scenario wants 3 brokers, there are 1",
+		"cluster group.share.record.lock.duration.ms=15000": "the scenario wants a broker with group.share.record.lock.duration.ms=15000, it has 30000",
+		"requests": "requests are not logged",
+		"cluster num.partitions=1 brokers=1 timing=kafka\nwait x": "nothing runs under the name x",
+	} {
+		f, err := Parse("x", []byte(text))
+		require.NoError(t, err)
+		_, err = Run(f, NewLive(cluster), Options{})
+		require.ErrorContains(t, err, want, text)
+	}
+	runLive(t, cluster, `join workers m1 orders
+fetch workers m1
+----
+m1: epoch 3, assigned orders-0
+after 500ms: orders-0: nothing
+`)
 }

@@ -100,8 +100,8 @@ func (t topicIDs) next(topic string) (id [16]byte) {
 	return id
 }
 
-// NewLive makes a target of a cluster in the process that goes on when the scenario is over. How it was started is up to who started it, whatever a cluster
-// command says. On a virtual clock the scenario lets time pass and its connections are direct; on the machine's they go over the cluster's network, time passes
+// NewLive makes a target of a cluster in the process that goes on when the scenario is over. How it was started is up to who started it: a cluster command that wants other brokers
+// or configurations is a mistake. On a virtual clock the scenario lets time pass and its connections are direct; on the machine's they go over the cluster's network, time passes
 // by itself, and as with NewRemote only short times are waited for.
 func NewLive(c *kshare.Cluster) Target {
 	if v, ok := c.Clock().(*clock.Virtual); ok {
@@ -111,6 +111,8 @@ func NewLive(c *kshare.Cluster) Target {
 	r.dial, r.inside = c.Dial, c
 	return r
 }
+
+func (l *Local) starts() bool { return !l.stays }
 
 func (l *Local) cluster() *kshare.Cluster { return l.started }
 

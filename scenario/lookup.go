@@ -2,8 +2,11 @@ package scenario
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +26,13 @@ func (s *step) setUp(with settings) error {
 		return err
 	}
 	if err := s.learnNodes(); err != nil {
+		var no noAnswer
+		if errors.As(err, &no) {
+			return fmt.Errorf("there is no Kafka to ask: %s", no.why)
+		}
+		return err
+	}
+	if err := s.checkStarted(with); err != nil {
 		return err
 	}
 	for _, kind := range []int8{groupCoordinator, shareCoordinator} {
@@ -33,6 +43,28 @@ func (s *step) setUp(with settings) error {
 	return nil
 }
 
+// checkStarted tells how a cluster that somebody else started differs from what the cluster command wants.
+func (s *step) checkStarted(with settings) error {
+	if with.brokers > 1 && with.brokers != len(s.nodes) {
+		return mistakef("the scenario wants %d brokers, there are %d", with.brokers, len(s.nodes))
+	}
+	keys := slices.Sorted(maps.Keys(with.config))
+	if len(keys) == 0 || s.target.starts() {
+		return nil
+	}
+	x, err := s.describeConfig(kmsg.ConfigResourceTypeBroker, number32(s.someNode()), keys)
+	if err != nil {
+		return err
+	}
+	for _, e := range x.Configs {
+		if want := with.config[e.Name]; e.Value != nil && !e.IsSensitive && strings.TrimSpace(*e.Value) != want {
+			return mistakef("the scenario wants a broker with %s=%s, it has %s", e.Name, want, *e.Value)
+		}
+	}
+	return nil
+}
+
+// learnNodes asks which nodes there are.
 func (s *step) learnNodes() error {
 	q := kmsg.NewPtrMetadataRequest()
 	q.Topics = []kmsg.MetadataRequestTopic{}
@@ -209,6 +241,24 @@ func (w *world) topicName(id [16]byte) string {
 		return name
 	}
 	return uuidText(id)
+}
+
+// topicName is the script's name for a topic in an answer; one that the script has not named before is asked for.
+func (s *step) topicName(id [16]byte) string {
+	if _, known := s.byID[id]; known || id == [16]byte{} || s.strange[id] {
+		return s.world.topicName(id)
+	}
+	q := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.TopicID = id
+	q.Topics = []kmsg.MetadataRequestTopic{t}
+	p, err := request[*kmsg.MetadataResponse](s, s.as(admin), 0, q)
+	if err == nil && len(p.Topics) == 1 && p.Topics[0].ErrorCode == 0 && p.Topics[0].Topic != nil {
+		s.knowTopic(s.script(*p.Topics[0].Topic), id)
+	} else {
+		s.strange[id] = true
+	}
+	return s.world.topicName(id)
 }
 
 func uuidText(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }

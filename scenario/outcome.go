@@ -24,10 +24,30 @@ func (o *Outcome) Text() string {
 	if o.Report != nil {
 		text = o.Report.Differences()
 	}
-	if o.Err != nil {
-		text += o.Err.Error() + "\n"
+	if o.Err == nil {
+		return text
 	}
-	return text
+	if o.Report != nil && len(o.Report.Blocks) > 0 {
+		if b := &o.Report.Blocks[len(o.Report.Blocks)-1]; b.Stopped {
+			for _, l := range b.Shown() {
+				text += "    " + l + "\n"
+			}
+		}
+	}
+	return text + o.Err.Error() + "\n"
+}
+
+// Compared counts the blocks that could be held against what they say, and all.
+func (o *Outcome) Compared() (compared, all int) {
+	if o.Report == nil {
+		return 0, 0
+	}
+	for i := range o.Report.Blocks {
+		if o.Report.Blocks[i].Compared {
+			compared++
+		}
+	}
+	return compared, len(o.Report.Blocks)
 }
 
 // Accept takes what was shown as what is expected.
@@ -83,7 +103,7 @@ func WriteJSON(w io.Writer, all []Outcome) error {
 }
 
 func jsonOf(b *BlockReport) jsonBlock {
-	out := jsonBlock{Passed: !b.Fails(), Compared: b.Compared, Expected: notNil(b.Expected), Commands: []jsonCommand{}}
+	out := jsonBlock{Passed: !b.Fails() && !b.Stopped, Compared: b.Compared, Expected: notNil(b.Expected), Commands: []jsonCommand{}}
 	for _, c := range b.Commands {
 		if out.Line == 0 {
 			out.Line = c.Line
@@ -152,6 +172,9 @@ func junitOf(o *Outcome) junitSuite {
 			b := &o.Report.Blocks[i]
 			c := junitCase{Class: o.Name, Name: fmt.Sprintf("line %d: %s", b.Commands[0].Line, b.Commands[0].Command)}
 			switch {
+			case b.Stopped:
+				s.Errors++
+				c.Error = &junitText{"the run was stopped here", strings.Join(b.Shown(), "\n")}
 			case b.Fails():
 				s.Failures++
 				c.Failure = &junitText{"it shows something else", strings.Join(lineDiff(b.Expected, b.Shown()), "\n")}

@@ -29,6 +29,8 @@ func NewRemote(bootstrap string) *Remote {
 // setUp does nothing: how the cluster was started is up to who started it.
 func (*Remote) setUp(settings) error { return nil }
 
+func (*Remote) starts() bool { return false }
+
 func (r *Remote) cluster() *kshare.Cluster { return r.inside }
 func (*Remote) virtual() bool              { return false }
 func (*Remote) now() time.Time             { return time.Now() }

@@ -34,6 +34,8 @@ type BlockReport struct {
 	Expected []string // lines
 	// Compared tells whether what was shown can be held against what is expected: not where a command was left out.
 	Compared bool
+	// Stopped tells that the run ended in the block, by a mistake or because the target could not go on.
+	Stopped bool
 }
 
 // CommandReport is what a command has shown.
@@ -136,7 +138,7 @@ func (r *runner) file(f *File, report *Report) error {
 			x.Commands = append(x.Commands, c)
 			x.Compared = x.Compared && c.Omitted == ""
 			if err != nil {
-				x.Compared = false
+				x.Compared, x.Stopped = false, true
 				return located(err, f.Name, l.number)
 			}
 		}
@@ -161,7 +163,11 @@ func (r *runner) command(l line) (CommandReport, error) {
 		return report, mistake{err.Error()}
 	}
 	if r.over == "" && c.reach == inside && r.world.target.cluster() == nil && r.remote() {
-		report.Omitted = "a real Kafka does not show this or cannot do it"
+		report.Omitted = "a real Kafka does not show this"
+		if !c.looks {
+			report.Omitted = c.name + " cannot be done to a real Kafka"
+			r.over = "it comes after " + c.text + ", which cannot be done to a real Kafka"
+		}
 		return report, nil
 	}
 	if r.over != "" {

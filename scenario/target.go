@@ -19,6 +19,8 @@ type Target interface {
 	pass(ctx context.Context, limit time.Time)
 	// setUp takes the settings of a cluster command, before anything is asked.
 	setUp(settings) error
+	// starts tells whether the target starts its cluster as the cluster command wants it.
+	starts() bool
 	// cluster is the kshare in the process, nil where there is none.
 	cluster() *kshare.Cluster
 	// close ends what the scenario used.

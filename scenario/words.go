@@ -16,6 +16,7 @@ import (
 // call is a command line taken apart.
 type call struct {
 	*command
+	text       string            // as it was written
 	words      []string          // positional, without options
 	options    map[string]string // key=value
 	background string            // the name behind &, "" for none
@@ -28,7 +29,7 @@ func parseCommand(text string) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &call{options: map[string]string{}, rest: rest}
+	c := &call{text: strings.TrimSpace(text), options: map[string]string{}, rest: rest}
 	name := words[0].text
 	if c.command = commands[name]; c.command == nil {
 		return nil, fmt.Errorf("there is no command %q%s; help lists them", name, nearest(name, slices.Collect(maps.Keys(commands))))

@@ -23,6 +23,7 @@ type world struct {
 	topics    map[string][16]byte   // latest ids by name
 	made      map[string][][16]byte // all ids by name on the wire, in the order of their appearance
 	byID      map[[16]byte]string
+	strange   map[[16]byte]bool // ids that no topic has
 	members   map[memberKey]*member
 	produced  int // bytes of keys and values
 	producers map[string]*producer
@@ -41,7 +42,7 @@ type connKey struct {
 
 func newWorld(t Target, prefix string) *world {
 	return &world{ctx: context.Background(), target: t, started: t.now(), prefix: prefix, names: newNames(prefix), conns: map[connKey]*link{}, topics: map[string][16]byte{}, made: map[string][][16]byte{},
-		byID: map[[16]byte]string{}, members: map[memberKey]*member{}, producers: map[string]*producer{}}
+		byID: map[[16]byte]string{}, strange: map[[16]byte]bool{}, members: map[memberKey]*member{}, producers: map[string]*producer{}}
 }
 
 // fingerprint makes ids out of names.

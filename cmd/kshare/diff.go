@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +41,7 @@ shrunk to a short script. Topics and groups get names of their own, so that the 
 			if (len(files) > 0) == f.random {
 				return errors.New("diff needs scenario files, or --random, one of the two")
 			}
-			return f.run(cmd.InOrStdin(), cmd.OutOrStdout(), files)
+			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), files)
 		},
 	}
 	c.Flags().StringVar(&f.against, "against", "", "host:port of the Kafka to compare with")
@@ -53,13 +54,17 @@ shrunk to a short script. Topics and groups get names of their own, so that the 
 	return c
 }
 
-func (f *diffFlags) run(in io.Reader, out io.Writer, files []string) error {
+func (f *diffFlags) run(ctx context.Context, in io.Reader, out io.Writer, files []string) error {
 	d := &scenario.Differ{
 		Here: func() *scenario.Local {
 			return scenario.NewLocal(kshare.WithTiming(kshare.TimingKafka), kshare.WithKafkaVersion(f.kafka))
 		},
-		There:  func() scenario.Target { return scenario.NewRemote(f.against) },
-		Prefix: runPrefix(),
+		There:   func() scenario.Target { return scenario.NewRemote(f.against) },
+		Prefix:  runPrefix(),
+		Context: ctx,
+	}
+	if f.steps < 1 || f.steps > maxSteps || f.seeds < 1 {
+		return fmt.Errorf("--steps is from 1 to %d and --seeds 1 or more", maxSteps)
 	}
 	differing := 0
 	each := func(s *scenario.File) error {
@@ -110,6 +115,9 @@ func (f *diffFlags) run(in io.Reader, out io.Writer, files []string) error {
 	}
 	return nil
 }
+
+// maxSteps bounds the commands of a random scenario.
+const maxSteps = 10_000
 
 // runPrefix begins the names that this process uses on a Kafka that others use too, or have used: process ids come again.
 func runPrefix() string { return fmt.Sprintf("run%d-%d-", os.Getpid(), time.Now().UnixMilli()) }

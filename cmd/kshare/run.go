@@ -62,14 +62,16 @@ func (f *runFlags) run(ctx context.Context, in io.Reader, out io.Writer, names [
 		return err
 	}
 	var outcomes []scenario.Outcome
-	failed := 0
+	failed, compared, blocks := 0, 0, 0
 	for i, name := range files {
 		o := scenario.Outcome{Name: name}
 		if o.Report, o.Err = f.one(ctx, in, out, name, i); o.Failed() {
 			failed++
 		}
+		c, all := o.Compared()
+		compared, blocks = compared+c, blocks+all
 		outcomes = append(outcomes, o)
-		if !f.json && !f.print {
+		if !f.json && (!f.print || o.Err != nil) {
 			fmt.Fprint(out, o.Text())
 		}
 		if ctx.Err() != nil {
@@ -94,9 +96,21 @@ func (f *runFlags) run(ctx context.Context, in io.Reader, out io.Writer, names [
 		return fmt.Errorf("%d of %d scenarios fail", failed, len(files))
 	}
 	if !f.json && !f.print {
-		fmt.Fprintf(out, "%d scenarios pass\n", len(files))
+		fmt.Fprintf(out, "%s\n", passed(len(files), compared, blocks))
 	}
 	return nil
+}
+
+// passed says what has passed, and what could not be looked at.
+func passed(files, compared, blocks int) string {
+	text := fmt.Sprintf("%d scenarios pass", files)
+	if files == 1 {
+		text = "1 scenario passes"
+	}
+	if compared < blocks {
+		text += fmt.Sprintf("; %d of their %d blocks were not compared", blocks-compared, blocks)
+	}
+	return text
 }
 
 // one runs one file.
