@@ -135,6 +135,7 @@ func (c *connection) answer(frame []byte) error {
 		return err
 	}
 	a, err := r.run()
+	c.node.gate.pass(c.gone)
 	return c.conclude(r, a, err)
 }
 
@@ -160,7 +161,6 @@ func (c *connection) write(r *request, a answer) error {
 		b = append(b, 0) // no tagged fields in the header; an ApiVersions answer never has the section (KIP-511)
 	}
 	var err error
-	c.node.gate.pass(c.gone)
 	c.allowIdle()
 	switch a := a.(type) {
 	case splicedAnswer:

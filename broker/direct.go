@@ -13,11 +13,12 @@ import (
 // virtual clock is a function of what is sent and when. Requests are answered one after the other, as on any connection.
 //
 // It belongs to one goroutine. A request that waits is answered by whatever ends its wait, an Advance of the clock or a request on
-// another connection; Receive finds the answer.
+// another connection; Receive finds the answer. While the node is cut off nothing is handled or answered, as if the bytes were still
+// on their way: the next call after HealNode goes on.
 type Direct struct {
 	conn    *connection
 	sink    *sink
-	queue   [][]byte // requests behind the waiting one
+	queue   [][]byte // requests behind the waiting one, or sent while the node is cut off
 	waiting *request // nil where none is
 	ended   bool     // the cluster knows that the connection is gone
 }
@@ -61,10 +62,10 @@ func (d *Direct) Receive() ([]byte, error) {
 	return nil, nil
 }
 
-// Waits tells whether a request waits for its answer, be it for ever because a fault has silenced the connection.
+// Waits tells whether a request waits for its answer, be it because the node is cut off, or for ever because a fault has silenced the connection.
 func (d *Direct) Waits() bool {
 	d.progress()
-	return !d.ended && (d.waiting != nil || d.conn.silenced.Load())
+	return !d.ended && (d.waiting != nil || len(d.queue) > 0 || d.conn.silenced.Load())
 }
 
 // Close closes the connection, as a client does that has gone.
@@ -74,10 +75,10 @@ func (d *Direct) Close() {
 }
 
 // Leave closes the connection as a network does it for a client that has gone: a broker reads nothing while a request waits, so it does not notice before
-// that is answered. It tells whether the connection is closed; where it is not it is to be called again.
+// that is answered, nor while the node is cut off. It tells whether the connection is closed; where it is not it is to be called again.
 func (d *Direct) Leave() bool {
 	d.progress()
-	if !d.ended && d.waiting != nil {
+	if !d.ended && (d.waiting != nil || d.conn.node.gate.isShut()) {
 		return false
 	}
 	d.Close()
@@ -92,6 +93,9 @@ func (d *Direct) progress() {
 			d.end()
 			return
 		default:
+		}
+		if d.conn.node.gate.isShut() {
+			return
 		}
 		var a answer
 		r := d.waiting

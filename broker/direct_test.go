@@ -126,3 +126,39 @@ func TestDirectConnectionIsLeft(t *testing.T) {
 	_, err = idle.Receive()
 	require.ErrorIs(t, err, io.EOF)
 }
+
+// A node that is cut off blocks nobody who sends over a direct connection: requests stay unanswered, in their order, until it is healed.
+func TestDirectConnectionToNodeThatIsCutOff(t *testing.T) {
+	now := clock.NewVirtual(time.Unix(1_800_000_000, 0))
+	c, err := kshare.Start(kshare.WithInMemoryNetwork(), kshare.WithClock(now), kshare.WithTopic("t", 1))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	d, err := c.OpenDirect(1)
+	require.NoError(t, err)
+	poll, versions := longPoll(), kmsg.NewPtrApiVersionsRequest()
+	sendDirect(d, poll, 1)
+	require.NoError(t, c.CutNode(1))
+	sendDirect(d, versions, 2)
+	left, err := c.OpenDirect(1)
+	require.NoError(t, err)
+	sendDirect(left, versions, 1)
+	require.True(t, left.Waits())
+	require.False(t, left.Leave(), "the node does not hear of it")
+	now.Advance(time.Minute)
+	require.True(t, d.Waits())
+	frame, err := d.Receive()
+	require.NoError(t, err)
+	require.Nil(t, frame, "what the node was answering is withheld too")
+
+	require.NoError(t, c.HealNode(1))
+	require.Zero(t, receiveDirect[*kmsg.FetchResponse](t, d, poll).ErrorCode)
+	require.Zero(t, receiveDirect[*kmsg.ApiVersionsResponse](t, d, versions).ErrorCode)
+	require.False(t, d.Waits())
+	require.True(t, left.Leave())
+
+	require.NoError(t, c.CutNode(1))
+	sendDirect(d, versions, 3)
+	d.Close()
+	_, err = d.Receive()
+	require.ErrorIs(t, err, io.EOF)
+}

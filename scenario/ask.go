@@ -19,6 +19,23 @@ type link struct {
 	correlation int32
 	// asked and answered count the requests: they are answered in their order.
 	asked, answered int
+	arrived         []byte // an answer that was found before it was asked for, nil for none
+}
+
+// receive is conn's.
+func (l *link) receive() ([]byte, error) {
+	if frame := l.arrived; frame != nil {
+		l.arrived = nil
+		return frame, nil
+	}
+	return l.conn.receive()
+}
+
+// ended tells whether the connection has ended and all its answers were received.
+func (l *link) ended() bool {
+	frame, err := l.receive()
+	l.arrived = frame
+	return frame == nil && err != nil
 }
 
 // answerLimit is how long an answer is waited for.

@@ -140,7 +140,17 @@ func (l *Local) open(node int32, _ string) (conn, error) {
 		d, err := l.started.OpenDirect(node)
 		return &direct{Direct: d, local: l}, err
 	}
-	for _, n := range l.started.InspectNodes() {
+	nodes := l.started.InspectNodes()
+	slices.SortStableFunc(nodes, func(a, b kshare.NodeState) int { // who answers comes first
+		switch {
+		case a.CutOff == b.CutOff:
+			return 0
+		case b.CutOff:
+			return -1
+		}
+		return 1
+	})
+	for _, n := range nodes {
 		if d, err := l.started.OpenDirect(n.ID); err == nil {
 			return &direct{Direct: d, local: l}, nil
 		}

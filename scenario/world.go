@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -77,18 +79,15 @@ func (w *world) end() error {
 	for _, st := range w.strands {
 		st.stop()
 	}
-	keys := make([]connKey, 0, len(w.conns))
-	for k := range w.conns {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b connKey) int {
-		if c := strings.Compare(a.client, b.client); c != 0 {
-			return c
-		}
-		return int(a.node - b.node)
-	})
-	for _, k := range keys {
+	for _, k := range w.connKeys() {
 		w.drop(k.client, k.node)
 	}
 	return w.target.close()
+}
+
+// connKeys are the keys of the connections in their order.
+func (w *world) connKeys() []connKey {
+	return slices.SortedFunc(maps.Keys(w.conns), func(a, b connKey) int {
+		return cmp.Or(strings.Compare(a.client, b.client), cmp.Compare(a.node, b.node))
+	})
 }
