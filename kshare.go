@@ -212,6 +212,25 @@ func (o *options) keepIDs(b *broker.Cluster) {
 	}
 }
 
+// raiseEpochs has the topics that keep their ids go on in leader epochs above those of the broker: a client takes metadata with a lower epoch for old news.
+func (o *options) raiseEpochs(b *broker.Cluster) {
+	last := map[[16]byte][]broker.PartitionState{}
+	for _, t := range b.InspectTopics() {
+		last[t.ID] = t.Partitions
+	}
+	for i := range o.broker.Topics {
+		t := &o.broker.Topics[i]
+		partitions := last[t.ID]
+		t.LeaderEpochs = append(t.LeaderEpochs, make([]int32, max(0, len(partitions)-len(t.LeaderEpochs)))...)
+		for k := range t.LeaderEpochs {
+			if k < len(partitions) {
+				t.LeaderEpochs[k] = max(t.LeaderEpochs[k], partitions[k].LeaderEpoch)
+			}
+			t.LeaderEpochs[k]++
+		}
+	}
+}
+
 // broker is the broker of the time.
 func (c *Cluster) broker() *broker.Cluster { return c.current.Load().broker }
 
@@ -383,7 +402,7 @@ var ErrClosed = errors.New("the cluster was closed")
 
 // Reset makes the cluster empty, as it was after Start: the topics asked for there exist again, without records, and everything else is gone, what was configured since
 // and faults with it. The cluster keeps its id, the ids of those topics, its addresses and its clock, so that clients can go on; the clock's timers for the cluster
-// are dropped. All connections are closed; those that come in meanwhile wait. It takes about a millisecond. Where it fails otherwise than with ErrNotInMemory and ErrClosed, the cluster is closed.
+// are dropped. Those topics' partitions go on in a leader epoch above the last one. All connections are closed; those that come in meanwhile wait. It takes about a millisecond. Where it fails otherwise than with ErrNotInMemory and ErrClosed, the cluster is closed.
 func (c *Cluster) Reset() error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -398,6 +417,7 @@ func (c *Cluster) Reset() error {
 	c.options.ports.Keep(false)
 	var b *running
 	if err == nil {
+		c.options.raiseEpochs(c.broker())
 		b, err = c.options.start()
 	}
 	if err != nil {

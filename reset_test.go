@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -76,6 +77,54 @@ func TestResetEmpties(t *testing.T) {
 			listed, err := list.RequestWith(ctx, fresh)
 			require.NoError(t, err)
 			require.Empty(t, listed.ConfigResources)
+		})
+	}
+}
+
+// A client that knows a later leader epoch than the first goes on at once after Reset, whatever became of the nodes meanwhile.
+func TestResetGoesOnInALaterLeaderEpoch(t *testing.T) {
+	for name, disturb := range map[string]func(*kshare.Cluster) error{
+		"LeaderMoved": func(c *kshare.Cluster) error { return c.MoveLeader("orders", 0, 2, true) },
+		"NodeStopped": func(c *kshare.Cluster) error { return c.StopNode(1) },
+		"NodeCutOff": func(c *kshare.Cluster) error {
+			err := c.CutNode(1)
+			time.Sleep(10 * time.Second) // until it is fenced
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster, err := kshare.Start(kshare.WithBrokers(3), kshare.WithInMemoryNetwork(), kshare.WithTopic("orders", 2),
+					kshare.WithConfig("default.replication.factor", "3"))
+				require.NoError(t, err)
+				defer func() { require.NoError(t, cluster.Close()) }()
+				client := newClient(t, cluster, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+				defer client.Close()
+				produce := func() {
+					require.NoError(t, client.ProduceSync(context.Background(), &kgo.Record{Topic: "orders", Value: []byte("a")}).FirstErr())
+				}
+				epochs := func() (all []int32) {
+					for _, p := range cluster.InspectTopics()[0].Partitions {
+						all = append(all, p.LeaderEpoch)
+					}
+					return all
+				}
+				produce()
+				require.Equal(t, []int32{0, 0}, epochs())
+				for round := range int32(2) {
+					require.NoError(t, disturb(cluster))
+					if name == "LeaderMoved" || name == "NodeStopped" {
+						produce()
+					}
+					before := epochs()
+					require.NoError(t, cluster.Reset())
+					require.Equal(t, []int32{before[0] + 1, before[1] + 1}, epochs(), "round %d", round)
+					reset := time.Now()
+					produce()
+					require.Less(t, time.Since(reset), 10*time.Second)
+					require.EqualValues(t, 1, cluster.InspectTopics()[0].Partitions[0].EndOffset)
+				}
+			})
 		})
 	}
 }

@@ -56,6 +56,8 @@ type TopicSpec struct {
 	Partitions int32 // -1 for the broker's num.partitions
 	// ID is the topic's id, zero for one as any topic gets.
 	ID [16]byte
+	// LeaderEpochs are the epochs that its partitions begin with, 0 for those that have none here.
+	LeaderEpochs []int32
 }
 
 // Dialer connects to a node of a cluster.

@@ -318,8 +318,15 @@ func (c *Cluster) createAtStart(s TopicSpec) error {
 	if id == [16]byte{} {
 		id = c.topicID(s.Name)
 	}
-	_, err := c.addTopic(s.Name, id, c.place(int(partitions), c.defaultReplicationFactor()))
-	return err
+	t, err := c.addTopic(s.Name, id, c.place(int(partitions), c.defaultReplicationFactor()))
+	if err != nil || len(s.LeaderEpochs) == 0 {
+		return err
+	}
+	for i, epoch := range s.LeaderEpochs[:min(len(s.LeaderEpochs), len(t.partitions))] {
+		p := t.partitions[i]
+		p.leaderEpoch, p.epochs = epoch, leaderEpochs{{Epoch: epoch, Start: 0}}
+	}
+	return c.storeTopic(t)
 }
 
 // defaultReplicationFactor is default.replication.factor, as far as there are nodes for it.
