@@ -90,16 +90,21 @@ func (a *acquisition) walk(last, room int64) {
 		}
 		p.archive(a.FetchOffset, base-1, Available)
 	}
-	n := p.floor(base)
+	n, bottom := p.floor(base), p.start
 	switch {
 	case n >= p.head && p.at(n).last >= base:
 		base = p.at(n).first
 	case n < p.head && !p.empty() && p.at(p.head).first < p.start:
 		// The producer batch begins before the first batch that is kept, which holds the start.
 		base, n = p.at(p.head).first, p.head
+	case n >= p.head && !p.gapOpen() && (a.Mode != RecordLimit || last-base < room):
+		// Behind a batch that the start has passed the producer batch is taken whole, even what of it lies below the start. In part it is not: what were left of
+		// it below the start could be read by nobody.
+		n, bottom = n+1, base
 	default:
 		base, n = max(base, p.start), n+1
 	}
+	from := n
 	behind := max(base, p.start)
 	for n = a.following(n); n < p.tail && p.at(n).first <= last; n = a.following(n + 1) {
 		if a.count >= room {
@@ -118,8 +123,8 @@ func (a *acquisition) walk(last, room int64) {
 			return
 		}
 	}
-	if n = p.floor(last); n >= p.head {
-		base = max(base, p.at(n).last+1, p.start)
+	if n = p.floor(last); n >= from {
+		base = max(base, p.at(n).last+1, bottom)
 	}
 	if a.count < room && base <= last {
 		a.fresh(n+1, base, last, room-a.count)

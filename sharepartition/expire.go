@@ -234,7 +234,6 @@ func (p *Partition) LogStartMoved(logStart int64) bool {
 	for n := p.head; n < p.tail; n++ {
 		p.recount(p.at(n))
 	}
-	p.trim()
 	return true
 }
 

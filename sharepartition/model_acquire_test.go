@@ -45,7 +45,10 @@ func (a *modelAcquire) run() {
 		}
 		m.archive(a.q.FetchOffset, a.fetched-1, Available)
 	}
-	from := max(a.fetched, m.start)
+	from := a.fetched
+	if n := m.floor(from); n < 0 || m.batches[n].last >= from || m.gap() || a.q.Mode == RecordLimit && a.last-from >= a.room {
+		from = max(from, m.start)
+	}
 	var overlap []*modelBatch
 	for _, b := range m.batches {
 		if b.last >= from && b.first <= a.last {

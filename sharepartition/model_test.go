@@ -472,7 +472,6 @@ func (m *model) logStartMoved(to int64) bool {
 	} else {
 		m.gapOpen = false
 	}
-	m.trim()
 	return true
 }
 

@@ -104,6 +104,8 @@ func (p *Partition) add(n int, b batch) {
 	}
 	if b.state.terminal() {
 		p.complete += b.size()
+	} else {
+		p.below += max(p.start-b.first, 0)
 	}
 	p.locks.hold(b.lock, b.size())
 	if p.counters != nil {
