@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -258,7 +259,7 @@ type survivor struct {
 	read   map[string]int  // how often it got each record
 	acked  map[string]bool // what it has acknowledged, of a share group
 	again  []string        // what it got all the same
-	failed bool            // an acknowledgement since the last flush
+	failed atomic.Bool     // an acknowledgement since the last flush; the client tells in a goroutine of its own
 }
 
 func newSurvivor(t *testing.T, c *kshare.Cluster, opts ...kgo.Opt) *survivor {
@@ -271,7 +272,11 @@ func newSurvivor(t *testing.T, c *kshare.Cluster, opts ...kgo.Opt) *survivor {
 func newShareSurvivor(t *testing.T, c *kshare.Cluster, group string) *survivor {
 	s := &survivor{read: map[string]int{}, acked: map[string]bool{}}
 	s.client = newClient(t, c, kgo.ShareGroup(group), kgo.ConsumeTopics("t"),
-		kgo.ShareAckCallback(func(_ *kgo.Client, results kgo.ShareAckResults) { s.failed = s.failed || !results.Ok() }))
+		kgo.ShareAckCallback(func(_ *kgo.Client, results kgo.ShareAckResults) {
+			if !results.Ok() {
+				s.failed.Store(true)
+			}
+		}))
 	return s
 }
 
@@ -292,8 +297,8 @@ func (s *survivor) consume(ctx context.Context, share bool) {
 		if !share || len(records) == 0 {
 			continue
 		}
-		s.failed = false
-		if err := s.client.FlushAcks(ctx); err != nil || s.failed {
+		s.failed.Store(false)
+		if err := s.client.FlushAcks(ctx); err != nil || s.failed.Load() {
 			continue
 		}
 		for _, r := range records {
