@@ -155,11 +155,25 @@ func shareFetch(s *step, c *call) error {
 		}
 		entries, refused = append(entries, own...), refused || failed
 	}
+	if err == nil {
+		err = s.settleFetch(&o, fetches)
+	}
 	s.showFetched(entries, &o)
 	if len(entries) == 0 && !refused && err == nil {
 		s.printf("nothing")
 	}
 	return err
+}
+
+// settleFetch waits for what a broker does after it has answered.
+func (s *step) settleFetch(o *fetchOptions, fetches []*nodeFetch) error {
+	switch {
+	case slices.ContainsFunc(fetches, func(f *nodeFetch) bool { return f.epoch == -1 }): // what the member held is given back
+		return s.settleEverywhere()
+	case o.wait <= 0: // states of share partitions are read
+		return s.settle()
+	}
+	return nil
 }
 
 // nodeFetch is a ShareFetch on its way to a node.
