@@ -19,14 +19,15 @@ import (
 // Behaviour:
 //   - The session is checked first (package sharesession), then the acknowledgements that the request carries are applied, then records are
 //     acquired (package sharepartition).
-//   - Nothing is fetched with the final epoch, with IsRenewAck (whose limits must all be 0), and where MaxRecords or MaxBytes are 0. A negative MaxRecords
-//     waits for records like any other and then acquires none.
+//   - Nothing is fetched with the final epoch, with IsRenewAck (whose limits must all be 0), and where MaxRecords or MaxBytes are 0: partitions that are not
+//     there are told all the same. A negative MaxRecords waits for records like any other and then acquires none.
+//   - Beside acknowledgements that make sense every partition that the request names has a result of acknowledgements.
 //   - A fetch that finds nothing waits: for an append, the end of a lock, and with timing=fast for any release. Partitions that are not there do not end
 //     the wait while others are. A session that finds no room is refused only after MaxWaitMs.
 //   - While the state of a share partition cannot be read the fetch waits, and its answer leaves the partition out. Acknowledgements are answered once the
 //     share coordinator has stored them.
-//   - MinBytes are counted before anything is acquired. MaxBytes are divided evenly among the partitions; the first that has records gives its first batch
-//     whatever its size.
+//   - MinBytes are counted before anything is acquired, and end the wait whatever is acquired then. MaxBytes are divided evenly among the partitions; the
+//     first that has records gives its first batch whatever its size.
 //   - Records are whole batches, with timing=kafka all from the first to the last acquired record, else those that hold an acquired one.
 
 const shareFetchKey = 78
@@ -335,11 +336,7 @@ func (f *shareFetch) attempt(last bool) shareResults {
 		return results
 	}
 	if !last && f.enough(open) {
-		// Apache Kafka has read those that it had not looked up before it reads the others, and puts them behind.
-		known := slices.DeleteFunc(slices.Clone(open), func(o shareOpen) bool { return o.fresh })
-		fresh := slices.DeleteFunc(open, func(o shareOpen) bool { return !o.fresh })
-		open = append(known, fresh...)
-		f.acquire(open, results)
+		f.acquire(freshBehind(open), results)
 		return results
 	}
 	if last || failed || f.q.MaxWaitMillis <= 0 {
@@ -350,6 +347,17 @@ func (f *shareFetch) attempt(last bool) shareResults {
 		return results
 	}
 	return nil
+}
+
+// freshBehind puts those that had not been looked up behind the others: Apache Kafka has read them before it reads the others, and so has them last.
+func freshBehind(open []shareOpen) []shareOpen {
+	isFresh := func(o shareOpen) bool { return o.fresh }
+	if i := slices.IndexFunc(open, isFresh); i < 0 || !slices.ContainsFunc(open[i:], func(o shareOpen) bool { return !o.fresh }) {
+		return open
+	}
+	fresh := slices.Clone(open)
+	known := slices.DeleteFunc(open, isFresh)
+	return append(known, slices.DeleteFunc(fresh, func(o shareOpen) bool { return !o.fresh })...)
 }
 
 // enough tells whether the open partitions have what ends the wait, MinBytes to read or something to find out, and looks up where they are to be read.
