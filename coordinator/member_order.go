@@ -15,43 +15,38 @@ type memberOrder struct {
 	size  int
 }
 
-// walk lists members, whose ids it is given, sorted. Those that it had not seen come last, as who joins by the request that assigns: from then on they have
-// a place.
-func (o *memberOrder) walk(ids []string) []string {
-	var listed []string
+// walk lists members, whose ids it is given, sorted. Those that it had not seen have a place from then on.
+func (o *memberOrder) walk(ids []string) (listed []string) {
+	if o.slots == nil {
+		o.slots = make([][]string, 2)
+	}
+	var seen []string
 	for i, slot := range o.slots {
 		o.slots[i] = slices.DeleteFunc(slot, func(id string) bool {
 			_, found := slices.BinarySearch(ids, id)
 			return !found
 		})
 		o.size -= len(slot) - len(o.slots[i])
-		for _, id := range slices.Backward(o.slots[i]) {
-			listed = append(listed, id)
-		}
+		seen = append(seen, o.slots[i]...)
 	}
-	seen := slices.Sorted(slices.Values(listed))
+	slices.Sort(seen)
 	for _, id := range ids {
 		if _, found := slices.BinarySearch(seen, id); !found {
-			listed = append(listed, id)
-			o.add(id)
+			o.grow()
+			o.put(id)
+			o.size++
 		}
 	}
+	for _, slot := range o.slots {
+		for _, id := range slices.Backward(slot) {
+			listed = append(listed, id)
+		}
+	}
+	o.grow() // a member is put in once more as it gets its assignment, and Kafka looks each time whether the table is large enough
 	return listed
 }
 
-// add gives a member a place. Kafka looks whether its table is large enough whenever it puts something in, a member that is there already too, as each is at
-// least once after it has joined.
-func (o *memberOrder) add(id string) {
-	if o.slots == nil {
-		o.slots = make([][]string, 2)
-	}
-	o.grow()
-	o.put(id)
-	o.size++
-	o.grow()
-}
-
-// grow doubles the table where three quarters of the members, and one more, were more than its slots.
+// grow doubles the table where three quarters of its members and one more were more than its slots.
 func (o *memberOrder) grow() {
 	if (o.size+1)*3 <= len(o.slots)*4 {
 		return

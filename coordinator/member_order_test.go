@@ -11,14 +11,19 @@ import (
 func TestMemberOrder(t *testing.T) {
 	const first, second, third = "t_-XT-fnXl30xueSs7noCA", "rxXf9pR5hzyy6ABA_oMu2g", "eJn3qC2QcBNlH4f4arLMPg" // slots 4, 6 and 7 of 8
 	const one, other = "QyMhYzcLVE2w4HXlKrym8A", "QqJJPNCu_uvwJUHpbO-XXw"                                     // one slot of up to 16
+	joining := func(o *memberOrder, ids ...string) (listed []string) {
+		for i := range ids {
+			listed = o.walk(slices.Sorted(slices.Values(ids[:i+1])))
+		}
+		return listed
+	}
 	joined := func(ids ...string) []string {
 		o := memberOrder{}
-		for i := range ids {
-			listed := o.walk(slices.Sorted(slices.Values(ids[:i+1])))
-			require.Equal(t, ids[i], listed[i], "who joins comes last")
-		}
+		joining(&o, ids...)
 		return o.walk(slices.Sorted(slices.Values(ids)))
 	}
+	require.Equal(t, []string{third, first}, joining(&memberOrder{}, first, third), "one slot of two as the second joins")
+	require.Equal(t, []string{first, third}, joining(&memberOrder{}, third, first))
 	require.Equal(t, []string{first, third}, joined(first, third))
 	require.Equal(t, []string{first, third}, joined(third, first))
 	require.Equal(t, []string{other, one}, joined(one, other), "in a slot who joined last comes first")
