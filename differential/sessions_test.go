@@ -23,6 +23,7 @@ var shortSessions = []string{"versions", "groups", "membership", "share"}
 var unsteady = map[string]string{
 	"codecs 43 fetch-all-after-delete": "offsets of a deleted topic are removed a moment later",
 	"codecs 44 fetch-v9-after-delete":  "offsets of a deleted topic are removed a moment later",
+	"groups 29 heartbeat-rebalancing":  "the join that begins the rebalance comes over another connection, a moment before",
 	"order 24 txn-bad-crc-describe":    "the transaction began as late as the session ran behind the recording",
 	"produce 161 init":                 "the first block of producer ids may still be on its way",
 	"topics 212 fetch-deleted-topic":   "a topic is gone a moment after it was deleted",
