@@ -122,7 +122,7 @@ func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchR
 	if !f.request.parked {
 		fp.unknown = code != errorcode.None
 	}
-	if injected := f.request.injected(fault.Partition, f.topicName(fp), fp.index); injected != errorcode.None {
+	if injected := f.injected(fp); injected != errorcode.None {
 		result := failedFetch(fp.index, injected)
 		if injected == errorcode.FencedLeaderEpoch || injected == errorcode.NotLeaderOrFollower {
 			result.leader = p.hint()
@@ -216,12 +216,12 @@ func (p *partition) readFragment(r *fetchResult, end int64, limit int) {
 	r.size += len(fragment)
 }
 
-// topicName is the name of an entry's topic, "" for one whose id is not known.
-func (f *fetch) topicName(fp *fetchPartition) string {
+// injected is the error that faults give the partition of an entry.
+func (f *fetch) injected(fp *fetchPartition) int16 {
 	if f.byID {
-		return f.request.cluster.topicName(fp.topicID)
+		return f.request.injectedByID(fault.Partition, fp.topicID, fp.index)
 	}
-	return fp.topic
+	return f.request.injected(fault.Partition, fp.topic, fp.index)
 }
 
 // find returns the partition that an entry of the request means.

@@ -377,9 +377,8 @@ func (f *shareFetch) enough(open []shareOpen) bool {
 
 // find returns the partition that an entry of the session means, if the node leads it.
 func (f *shareFetch) find(at sharesession.Partition) (*partition, int16) {
-	c := f.caller.request.cluster
-	p, code := c.sharePartitionNamed(at)
-	if injected := f.caller.request.injected(fault.Partition, c.topicName(at.TopicID), at.Partition); injected != errorcode.None {
+	p, code := f.caller.request.cluster.sharePartitionNamed(at)
+	if injected := f.caller.request.injectedByID(fault.Partition, at.TopicID, at.Partition); injected != errorcode.None {
 		return p, injected
 	}
 	if code == errorcode.None && p.leader != f.caller.request.node.id {

@@ -470,7 +470,15 @@ func handlesInjected(key int16) bool {
 	return key == fetchKey || key == shareFetchKey || key == shareAcknowledgeKey
 }
 
-// injected is the error that faults give a partition at a level, 0 for none.
+// injectedByID is the error that faults give a partition at a level, 0 for none. The topic is looked up only where there are faults.
+func (r *request) injectedByID(level fault.Level, topic [16]byte, partition int32) int16 {
+	if r.faulty == nil {
+		return errorcode.None
+	}
+	return r.injected(level, r.cluster.topicName(topic), partition)
+}
+
+// injected is injectedByID for a topic that is known by its name.
 func (r *request) injected(level fault.Level, topic string, partition int32) int16 {
 	if r.faulty == nil {
 		return errorcode.None

@@ -156,11 +156,10 @@ func (s *shareCaller) acknowledgeNothing(at sharesession.Partition) *shareAckRes
 
 // injected is the error that faults give the acknowledgements for a partition.
 func (s *shareCaller) injected(at sharesession.Partition) int16 {
-	name := s.request.cluster.topicName(at.TopicID)
-	if code := s.request.injected(fault.Acknowledge, name, at.Partition); code != errorcode.None {
+	if code := s.request.injectedByID(fault.Acknowledge, at.TopicID, at.Partition); code != errorcode.None {
 		return code
 	}
-	return s.request.injected(fault.Partition, name, at.Partition)
+	return s.request.injectedByID(fault.Partition, at.TopicID, at.Partition)
 }
 
 // settle lets the acknowledgements take effect. It returns whether they have moved the start offset. What is still to be written when it returns is
