@@ -61,6 +61,16 @@ func (v *Virtual) Advance(d time.Duration) {
 	v.mu.Unlock()
 }
 
+// AdvanceToNext moves the clock to the next timer, as Advance does, but no further than limit: there it stands where no timer is due by then.
+// A limit that is not after now moves nothing, but fires what is due now.
+func (v *Virtual) AdvanceToNext(limit time.Time) {
+	next, ok := v.NextDeadline()
+	if !ok || next.After(limit) {
+		next = limit
+	}
+	v.Advance(max(0, next.Sub(v.Now())))
+}
+
 // NextDeadline returns when the next timer fires, and false when none is armed.
 func (v *Virtual) NextDeadline() (time.Time, bool) {
 	v.mu.Lock()

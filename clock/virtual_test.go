@@ -55,6 +55,27 @@ func TestTimersArmTimers(t *testing.T) {
 	require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}, fired)
 }
 
+func TestAdvanceToNextStopsAtTheNextTimerOrTheLimit(t *testing.T) {
+	v := NewVirtual(start)
+	var fired []string
+	for name, d := range map[string]time.Duration{"a": time.Second, "b": 3 * time.Second} {
+		v.AfterFunc(d, func() { fired = append(fired, name) })
+	}
+	limit := start.Add(2 * time.Second)
+	v.AdvanceToNext(limit)
+	require.Equal(t, start.Add(time.Second), v.Now())
+	require.Equal(t, []string{"a"}, fired)
+	v.AdvanceToNext(limit)
+	require.Equal(t, limit, v.Now(), "the next timer is after the limit")
+	v.AdvanceToNext(start)
+	require.Equal(t, limit, v.Now(), "time does not go back")
+	require.Equal(t, []string{"a"}, fired)
+	v.AdvanceToNext(start.Add(3 * time.Second))
+	require.Equal(t, []string{"a", "b"}, fired, "the limit is inclusive")
+	v.AdvanceToNext(start.Add(time.Minute))
+	require.Equal(t, start.Add(time.Minute), v.Now(), "no timer is left")
+}
+
 func TestAFiredTimerIsNotOwed(t *testing.T) {
 	v := NewVirtual(start)
 	var timer Timer

@@ -103,12 +103,10 @@ func (s *server) advance(ctx context.Context, q *advance) (*Time, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err // nobody waits any more
 		}
-		next, ok := v.NextDeadline()
-		if !ok || next.After(end) {
-			v.Advance(max(0, end.Sub(v.Now())))
+		v.AdvanceToNext(end)
+		if !v.Now().Before(end) {
 			break
 		}
-		v.Advance(max(0, next.Sub(v.Now())))
 	}
 	t := s.time()
 	return &t, nil
@@ -125,7 +123,7 @@ func (s *server) advanceToNextTimer(context.Context, *struct{}) (*Time, error) {
 	if !ok {
 		return nil, refuse(http.StatusConflict, "nothing in the cluster waits for a time")
 	}
-	v.Advance(max(0, next.Sub(v.Now())))
+	v.AdvanceToNext(next)
 	t := s.time()
 	return &t, nil
 }

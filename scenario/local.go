@@ -121,11 +121,7 @@ func (*Local) virtual() bool { return true }
 func (l *Local) now() time.Time { return l.clock.Now() }
 
 func (l *Local) pass(_ context.Context, limit time.Time) {
-	next, ok := l.clock.NextDeadline()
-	if !ok || next.After(limit) {
-		next = limit
-	}
-	l.clock.Advance(max(0, next.Sub(l.clock.Now())))
+	l.clock.AdvanceToNext(limit)
 	l.notice()
 }
 
