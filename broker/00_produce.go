@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/logvalidator"
+	"kshare/protocol/describe"
 	"kshare/protocol/errorcode"
 )
 
@@ -75,7 +76,7 @@ func idSuffix(id [16]byte) string {
 	if id == [16]byte{} {
 		return ""
 	}
-	return idText(id)
+	return describe.UUIDText(id)
 }
 
 // produceEntries makes an entry in the answer for each partition of a request and lists what is to be appended.

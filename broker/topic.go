@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"kshare/coordinator"
+	"kshare/protocol/describe"
 	"kshare/storage"
 )
 
@@ -104,14 +105,11 @@ type storedPartition struct {
 
 const topicsKeyPrefix = "topic/"
 
-func topicKey(id [16]byte) string { return topicsKeyPrefix + idText(id) }
-
-// idText is a topic id as Kafka's Uuid prints it.
-func idText(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+func topicKey(id [16]byte) string { return topicsKeyPrefix + describe.UUIDText(id) }
 
 // storeTopic writes a topic's metadata.
 func (c *Cluster) storeTopic(t *topic) error {
-	s := storedTopic{Name: t.name, ID: idText(t.id), Deleted: t.deleted}
+	s := storedTopic{Name: t.name, ID: describe.UUIDText(t.id), Deleted: t.deleted}
 	for _, p := range t.partitions {
 		s.Partitions = append(s.Partitions, storedPartition{Replicas: p.replicas, Leader: p.leader, LeaderEpoch: p.leaderEpoch, Epochs: p.epochs})
 	}
@@ -277,7 +275,7 @@ func (c *Cluster) reportStrayLogs() {
 	})
 	if len(stray) > 0 {
 		c.log.Error("the store holds records of topics that it does not know; what was stored of those topics is lost or was replaced by an older copy",
-			"logs", len(stray), "topic id", idText(stray[0].Topic), "partition", stray[0].Partition)
+			"logs", len(stray), "topic id", describe.UUIDText(stray[0].Topic), "partition", stray[0].Partition)
 	}
 }
 

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"net"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"kshare"
 	"kshare/clock"
+	"kshare/protocol/describe"
 	"kshare/sharepartition"
 )
 
@@ -154,7 +154,7 @@ type Partition struct {
 func (s *server) getTopics(context.Context, *struct{}) (*Topics, error) {
 	all := &Topics{Topics: []Topic{}}
 	for _, t := range s.cluster.InspectTopics() {
-		x := Topic{Name: t.Name, ID: base64.RawURLEncoding.EncodeToString(t.ID[:]), Internal: t.Internal}
+		x := Topic{Name: t.Name, ID: describe.UUIDText(t.ID), Internal: t.Internal}
 		for i, p := range t.Partitions {
 			x.Partitions = append(x.Partitions, Partition{int32(i), p.Leader, p.LeaderEpoch, p.Replicas, p.StartOffset, p.EndOffset})
 		}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -8,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"kshare/protocol/errorcode"
+	"kshare/protocol"
 )
 
 // link is a connection of a client to a node and how far it is.
@@ -66,6 +67,12 @@ func (w *world) drop(client string, node int32) bool {
 	l.close()
 	delete(w.conns, k)
 	return true
+}
+
+// next is the frame, without its length, of the next request, which has the next correlation id.
+func (l *link) next(q kmsg.Request) []byte {
+	l.correlation++
+	return kmsg.NewRequestFormatter(kmsg.FormatterClientID(l.client)).AppendRequest(nil, q, l.correlation)[4:]
 }
 
 // put sends a frame and returns which answer is its own.
@@ -133,9 +140,8 @@ func (s *step) put(client string, node int32, q kmsg.Request) (*asked, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.correlation++
-	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID(client))
-	return &asked{l, l.put(f.AppendRequest(nil, q, l.correlation)[4:]), l.correlation, q}, nil
+	frame := l.next(q)
+	return &asked{l, l.put(frame), l.correlation, q}, nil
 }
 
 // take waits for the answer to a request.
@@ -172,8 +178,7 @@ func (s *step) tell(client string, node int32, q kmsg.Request) error {
 	if err != nil {
 		return err
 	}
-	l.correlation++
-	l.send(kmsg.NewRequestFormatter(kmsg.FormatterClientID(client)).AppendRequest(nil, q, l.correlation)[4:])
+	l.send(l.next(q))
 	return s.settle()
 }
 
@@ -208,11 +213,9 @@ func decodeAnswer(q kmsg.Request, frame []byte) (kmsg.Response, int32, error) {
 	if len(frame) < 4 {
 		return nil, 0, io.ErrUnexpectedEOF
 	}
-	correlation := int32(frame[0])<<24 | int32(frame[1])<<16 | int32(frame[2])<<8 | int32(frame[3])
+	correlation := int32(binary.BigEndian.Uint32(frame))
 	body := frame[4:]
-	if q.Key() == apiVersionsKey && len(body) >= 2 && body[0] == 0 && body[1] == byte(errorcode.UnsupportedVersion) {
-		p.SetVersion(0)
-	}
+	p.SetVersion(protocol.AnswerVersion(q.Key(), q.GetVersion(), body))
 	if p.IsFlexible() && q.Key() != apiVersionsKey {
 		if len(body) == 0 || body[0] != 0 {
 			return nil, 0, errors.New("a header with tags")

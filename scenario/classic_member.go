@@ -150,6 +150,5 @@ func (s *step) readAssignment(raw []byte) (all []topicPartition, ok bool) {
 			all = append(all, topicPartition{s.script(t.Topic), p})
 		}
 	}
-	slices.SortFunc(all, comparePartitions)
-	return all, true
+	return sorted(all), true
 }

@@ -68,15 +68,6 @@ func Help(name string) (string, error) {
 	return b.String(), nil
 }
 
-// Examples are the examples of all commands by name, each a whole scenario.
-func Examples() map[string]string {
-	all := map[string]string{}
-	for name, c := range commands {
-		all[name] = strings.TrimPrefix(c.example, "\n")
-	}
-	return all
-}
-
 func indent(s string) string {
 	var b strings.Builder
 	for l := range strings.Lines(s) {

@@ -151,25 +151,15 @@ func (s *step) showAcknowledged(p *kmsg.ShareAcknowledgeResponse, renewed bool) 
 	if renewed {
 		lock = ", lock " + show(time.Duration(p.AcquisitionLockTimeoutMillis)*time.Millisecond)
 	}
-	type entry struct {
-		at   topicPartition
-		text string
-	}
-	var all []entry
+	var outcomes []outcome
 	for _, t := range p.Topics {
 		for _, x := range t.Partitions {
-			e := entry{topicPartition{s.topicName(t.TopicID), x.Partition}, "ok" + lock}
+			text := "ok" + lock
 			if x.ErrorCode != 0 {
-				e.text = failure(x.ErrorCode, x.ErrorMessage) + leaderHint(x.ErrorCode, x.CurrentLeader.LeaderID, x.CurrentLeader.LeaderEpoch)
+				text = failure(x.ErrorCode, x.ErrorMessage) + leaderHint(x.ErrorCode, x.CurrentLeader.LeaderID, x.CurrentLeader.LeaderEpoch)
 			}
-			all = append(all, e)
+			outcomes = append(outcomes, outcome{topicPartition{s.topicName(t.TopicID), x.Partition}, text})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b entry) int { return comparePartitions(a.at, b.at) })
-	for _, e := range all {
-		s.printf("%s: %s", e.at, e.text)
-	}
-	if len(all) == 0 {
-		s.printf("ok%s", lock)
-	}
+	s.showOutcomes(outcomes, "ok"+lock)
 }

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -30,10 +29,10 @@ orders-0: ok
 orders-0: start 1, leader epoch 0, lag 2
 `,
 		freeWords: true, least: 2, most: -1,
-		check: func(c *call) error { _, err := partitionOffsets(c.words[1:]); return err },
+		check: func(c *call) error { _, err := offsetWords(c.words[1:]); return err },
 		run: func(s *step, c *call) error {
 			group := c.words[0]
-			all, err := partitionOffsets(c.words[1:])
+			all, err := offsetWords(c.words[1:])
 			if err != nil {
 				return err
 			}
@@ -72,29 +71,4 @@ orders-0: start 1, leader epoch 0, lag 2
 			return nil
 		},
 	})
-}
-
-// partitionOffset is an offset of a partition.
-type partitionOffset struct {
-	at     topicPartition
-	offset int64
-}
-
-// partitionOffsets reads words like orders-0=5.
-func partitionOffsets(words []string) (all []partitionOffset, err error) {
-	for _, w := range words {
-		name, text, ok := strings.Cut(w, "=")
-		if !ok {
-			return nil, mistakef("%q: write PARTITION=OFFSET, like orders-0=5", w)
-		}
-		x := partitionOffset{}
-		if x.at, err = parsePartition(name); err != nil {
-			return nil, err
-		}
-		if x.offset, err = number(text, -1<<63, 1<<63-1); err != nil {
-			return nil, err
-		}
-		all = append(all, x)
-	}
-	return all, nil
 }

@@ -3,7 +3,6 @@ package scenario
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -164,7 +163,7 @@ func (s *step) consumerHeartbeat(m *member, q *kmsg.ConsumerGroupHeartbeatReques
 				m.assigned = append(m.assigned, topicPartition{s.topicName(t.TopicID), x})
 			}
 		}
-		slices.SortFunc(m.assigned, comparePartitions)
+		sorted(m.assigned)
 	}
 	return p, nil
 }

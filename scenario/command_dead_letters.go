@@ -45,32 +45,7 @@ func readDeadLetters(s *step, c *call) error {
 	if err != nil {
 		return err
 	}
-	q := kmsg.NewPtrFetchRequest()
-	if err := s.version(q, c); err != nil {
-		return err
-	}
-	offset, err := s.fillRead(q, c, at)
-	if err != nil {
-		return err
-	}
-	q.MaxWaitMillis = 0
-	node, err := s.node(c, at)
-	if err != nil {
-		return err
-	}
-	p, err := ask[*kmsg.FetchResponse](s, s.as("consumer"), node, q)
-	if err != nil {
-		return err
-	}
-	if p.ErrorCode != 0 {
-		s.printf("%s", failure(p.ErrorCode, nil))
-	}
-	for _, t := range p.Topics {
-		for i := range t.Partitions {
-			s.showDeadLetters(at, offset, &t.Partitions[i])
-		}
-	}
-	return nil
+	return s.readPartition(c, at, 0, func(p *kmsg.FetchResponseTopicPartition, offset int64) { s.showDeadLetters(at, offset, p) })
 }
 
 func (s *step) showDeadLetters(at topicPartition, offset int64, p *kmsg.FetchResponseTopicPartition) {

@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/protocol/errorcode"
@@ -51,7 +49,6 @@ func deleteOffsets(s *step, c *call) error {
 		if t.ErrorCode != errorcode.None {
 			return mistakef("%s is no topic; its partitions can be named, like %s-0", w, w)
 		}
-		slices.SortFunc(t.Partitions, func(a, b kmsg.MetadataResponseTopicPartition) int { return int(a.Partition - b.Partition) })
 		for _, p := range t.Partitions {
 			all = append(all, topicPartition{w, p.Partition})
 		}

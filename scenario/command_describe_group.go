@@ -162,11 +162,6 @@ func describeClassicGroup(s *step, group string, node int32) error {
 	return nil
 }
 
-func sorted(all []topicPartition) []topicPartition {
-	slices.SortFunc(all, comparePartitions)
-	return all
-}
-
 // subscribed are topics that a member subscribes, sorted.
 func (s *step) subscribed(topics []string) string {
 	if len(topics) == 0 {

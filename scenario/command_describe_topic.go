@@ -1,10 +1,6 @@
 package scenario
 
-import (
-	"slices"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
-)
+import "kshare/protocol/describe"
 
 func init() {
 	register(&command{
@@ -33,8 +29,7 @@ orders: id <topic:orders>
 				return nil
 			}
 			s.knowTopic(name, t.TopicID)
-			s.printf("%s: id %s", name, uuidText(t.TopicID))
-			slices.SortFunc(t.Partitions, func(a, b kmsg.MetadataResponseTopicPartition) int { return int(a.Partition - b.Partition) })
+			s.printf("%s: id %s", name, describe.UUIDText(t.TopicID))
 			for _, p := range t.Partitions {
 				leader := "leader " + number32(p.Leader) + " epoch " + number32(p.LeaderEpoch)
 				if p.ErrorCode != 0 {

@@ -261,8 +261,7 @@ func (s *step) forget(q *kmsg.ShareFetchRequest, session *session, after map[top
 			gone = append(gone, p)
 		}
 	}
-	slices.SortFunc(gone, comparePartitions)
-	for _, p := range gone {
+	for _, p := range sorted(gone) {
 		q.ForgottenTopicsData = append(q.ForgottenTopicsData, kmsg.ShareFetchRequestForgottenTopicsData{TopicID: session.partitions[p], Partitions: []int32{p.partition}})
 	}
 }

@@ -77,10 +77,7 @@ func (s *step) shareHeartbeat(m *member, b heartbeat) (*kmsg.ShareGroupHeartbeat
 		q.RackID = &b.rack
 	}
 	if b.full {
-		q.SubscribedTopicNames = []string{}
-		for _, t := range m.subscribed {
-			q.SubscribedTopicNames = append(q.SubscribedTopicNames, s.wire(t))
-		}
+		q.SubscribedTopicNames = s.subscription(m.subscribed)
 	}
 	p, err := request[*kmsg.ShareGroupHeartbeatResponse](s, m.client(), node, q)
 	if err != nil || p.ErrorCode != errorcode.None {

@@ -1,10 +1,10 @@
 package scenario
 
 import (
-	"fmt"
 	"strings"
 
 	"kshare"
+	"kshare/sharecoordinator"
 )
 
 func init() {
@@ -75,5 +75,5 @@ func (s *step) shareKey(text string) (string, error) {
 		return "", err
 	}
 	id, err := s.topicID(at.topic)
-	return fmt.Sprintf("%s:%s:%d", s.wire(group), uuidText(id), at.partition), err
+	return sharecoordinator.Key{Group: s.wire(group), Topic: id, Partition: at.partition}.String(), err
 }

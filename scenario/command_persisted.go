@@ -1,12 +1,12 @@
 package scenario
 
 import (
-	"encoding/base64"
 	"fmt"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/sharecoordinator"
 	"kshare/sharepartition"
 )
 
@@ -48,16 +48,9 @@ func readShareState(s *step, c *call) error {
 	if err != nil {
 		return err
 	}
-	node := s.only()
-	if len(s.nodes) > 1 {
-		code, n, err := s.findCoordinator(2, fmt.Sprintf("%s:%s:%d", s.wire(c.words[0]), base64.RawURLEncoding.EncodeToString(id[:]), at.partition))
-		if err != nil {
-			return err
-		}
-		if code != 0 {
-			return noAnswer{"FindCoordinator: " + failure(code, nil)}
-		}
-		node = n
+	node, err := s.coordinatorOf(shareCoordinator, sharecoordinator.Key{Group: s.wire(c.words[0]), Topic: id, Partition: at.partition}.String())
+	if err != nil {
+		return err
 	}
 	q := kmsg.NewPtrReadShareGroupStateRequest()
 	q.GroupID = s.wire(c.words[0])

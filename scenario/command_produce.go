@@ -182,8 +182,8 @@ func produce(s *step, c *call) error {
 	client := s.as("producer")
 	var by *producer
 	if name, ok := c.options["producer"]; ok {
-		if by = s.producers[name]; by == nil {
-			return mistakef("there is no producer %s; init-producer makes one", name)
+		if by, err = s.producer(name); err != nil {
+			return err
 		}
 		client = name
 	}

@@ -45,11 +45,20 @@ func read(s *step, c *call) error {
 	if err != nil {
 		return err
 	}
+	times, err := c.flag("times")
+	if err != nil {
+		return err
+	}
+	return s.readPartition(c, at, 500*time.Millisecond, func(p *kmsg.FetchResponseTopicPartition, offset int64) { s.showRead(at, offset, p, times) })
+}
+
+// readPartition reads one partition as the options say, waiting so long unless they do, and has the answer shown with the offset that was read from.
+func (s *step) readPartition(c *call, at topicPartition, wait time.Duration, show func(p *kmsg.FetchResponseTopicPartition, offset int64)) error {
 	q := kmsg.NewPtrFetchRequest()
 	if err := s.version(q, c); err != nil {
 		return err
 	}
-	offset, err := s.fillRead(q, c, at)
+	offset, err := s.fillRead(q, c, at, wait)
 	if err != nil {
 		return err
 	}
@@ -64,24 +73,20 @@ func read(s *step, c *call) error {
 	if p.ErrorCode != 0 {
 		s.printf("%s", failure(p.ErrorCode, nil))
 	}
-	times, err := c.flag("times")
-	if err != nil {
-		return err
-	}
 	for _, t := range p.Topics {
 		for i := range t.Partitions {
-			s.showRead(at, offset, &t.Partitions[i], times)
+			show(&t.Partitions[i], offset)
 		}
 	}
 	return nil
 }
 
-// fillRead fills in a Fetch of one partition and returns the offset that it reads from.
-func (s *step) fillRead(q *kmsg.FetchRequest, c *call, at topicPartition) (offset int64, err error) {
+// fillRead fills in a Fetch of one partition, which waits so long unless an option says otherwise, and returns the offset that it reads from.
+func (s *step) fillRead(q *kmsg.FetchRequest, c *call, at topicPartition, usualWait time.Duration) (offset int64, err error) {
 	if offset, err = c.numberOption("offset", 0, -1<<63, 1<<63-1); err != nil {
 		return 0, err
 	}
-	wait, err := c.durationOption("wait", 500*time.Millisecond)
+	wait, err := c.durationOption("wait", usualWait)
 	if err != nil {
 		return 0, err
 	}

@@ -171,7 +171,7 @@ func (s *step) idsInto(text string) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			b.WriteString(uuidText(id))
+			b.WriteString(describe.UUIDText(id))
 		case ok && kind == "member":
 			group, member, both := strings.Cut(name, "/")
 			if !both {
@@ -251,7 +251,7 @@ func (s *step) nameLeaves(v *describe.Value, field string) {
 	switch x := v.Leaf.(type) {
 	case [16]byte:
 		if x != [16]byte{} {
-			v.Leaf = s.names.text(uuidText(x))
+			v.Leaf = s.names.text(describe.UUIDText(x))
 		}
 	case int64:
 		switch {

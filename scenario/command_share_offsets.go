@@ -34,15 +34,8 @@ m1: left
 orders-0: start 0, leader epoch 0, lag 2
 `,
 		least: 1, most: -1,
-		check: func(c *call) error {
-			for _, w := range c.words[1:] {
-				if _, err := parsePartition(w); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-		run: describeShareOffsets,
+		check: func(c *call) error { _, err := partitionWords(c.words[1:]); return err },
+		run:   describeShareOffsets,
 	})
 }
 
@@ -50,12 +43,12 @@ func describeShareOffsets(s *step, c *call) error {
 	group := c.words[0]
 	g := kmsg.NewDescribeShareGroupOffsetsRequestGroup()
 	g.GroupID = s.wire(group)
-	byTopic, err := partitionsByTopic(c.words[1:])
+	all, err := partitionWords(c.words[1:])
 	if err != nil {
 		return err
 	}
-	for _, t := range slices.Sorted(maps.Keys(byTopic)) {
-		g.Topics = append(g.Topics, kmsg.DescribeShareGroupOffsetsRequestGroupTopic{Topic: s.wire(t), Partitions: byTopic[t]})
+	for _, t := range byTopic(all) {
+		g.Topics = append(g.Topics, kmsg.DescribeShareGroupOffsetsRequestGroupTopic{Topic: s.wire(t.topic), Partitions: t.partitions})
 	}
 	node, err := s.coordinator(group)
 	if err != nil {
@@ -98,17 +91,4 @@ func (s *step) showPartitions(none string, lines map[topicPartition]string) {
 	if len(lines) == 0 {
 		s.printf("%s: nothing", none)
 	}
-}
-
-// partitionsByTopic groups partitions by their topics.
-func partitionsByTopic(words []string) (map[string][]int32, error) {
-	byTopic := map[string][]int32{}
-	for _, w := range words {
-		p, err := parsePartition(w)
-		if err != nil {
-			return nil, err
-		}
-		byTopic[p.topic] = append(byTopic[p.topic], p.partition)
-	}
-	return byTopic, nil
 }

@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	"encoding/base64"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +13,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/protocol/describe"
 	"kshare/protocol/errorcode"
+	"kshare/sharecoordinator"
 )
 
 // setUp makes the cluster ready: it starts it, learns its nodes and has its coordinators made, which the first requests would otherwise show.
@@ -103,7 +105,7 @@ func (s *step) until(what string, so func() (bool, error)) error {
 func (s *step) makeCoordinator(kind int8) error {
 	key := "any"
 	if kind == shareCoordinator {
-		key = "any:" + base64.RawURLEncoding.EncodeToString(make([]byte, 16)) + ":0"
+		key = sharecoordinator.Key{Group: "any"}.String()
 	}
 	return s.until("no coordinator", func() (bool, error) {
 		code, _, err := s.findCoordinator(kind, key)
@@ -133,7 +135,7 @@ func (s *step) coordinator(group string) (int32, error) {
 // coordinatorOf is the node that coordinates a key.
 func (s *step) coordinatorOf(kind int8, key string) (int32, error) {
 	if len(s.nodes) <= 1 {
-		return s.only(), nil
+		return s.someNode(), nil
 	}
 	code, node, err := s.findCoordinator(kind, key)
 	if err != nil {
@@ -145,15 +147,7 @@ func (s *step) coordinatorOf(kind int8, key string) (int32, error) {
 	return node, nil
 }
 
-// only is the id of the only node.
-func (w *world) only() int32 {
-	for id := range w.nodes {
-		return id
-	}
-	return 0
-}
-
-// metadata asks for a topic.
+// metadata asks for a topic. Its partitions are in the order of their numbers.
 func (s *step) metadata(topic string) (*kmsg.MetadataResponseTopic, error) {
 	q := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
@@ -166,13 +160,15 @@ func (s *step) metadata(topic string) (*kmsg.MetadataResponseTopic, error) {
 	if len(p.Topics) != 1 {
 		return nil, noAnswer{fmt.Sprintf("metadata of %d topics", len(p.Topics))}
 	}
-	return &p.Topics[0], nil
+	found := &p.Topics[0]
+	slices.SortFunc(found.Partitions, func(a, b kmsg.MetadataResponseTopicPartition) int { return cmp.Compare(a.Partition, b.Partition) })
+	return found, nil
 }
 
 // leader is the node that leads a partition.
 func (s *step) leader(p topicPartition) (int32, error) {
 	if len(s.nodes) <= 1 {
-		return s.only(), nil
+		return s.someNode(), nil
 	}
 	t, err := s.metadata(p.topic)
 	if err != nil {
@@ -218,7 +214,7 @@ func (s *step) topicID(topic string) ([16]byte, error) {
 	if t.ErrorCode != 0 {
 		h := fingerprint("no topic " + topic)
 		id := [16]byte(h[:16])
-		s.names.add(uuidText(id), "<no-topic:"+topic+">")
+		s.names.add(describe.UUIDText(id), "<no-topic:"+topic+">")
 		return id, nil
 	}
 	s.knowTopic(topic, t.TopicID)
@@ -232,7 +228,7 @@ func (w *world) knowTopic(topic string, id [16]byte) {
 	}
 	w.topics[topic], w.byID[id] = id, topic
 	w.made[w.wire(topic)] = append(w.made[w.wire(topic)], id)
-	w.names.addTopic(topic, uuidText(id))
+	w.names.addTopic(topic, describe.UUIDText(id))
 }
 
 // topicName is the script's name for a topic in an answer.
@@ -240,7 +236,7 @@ func (w *world) topicName(id [16]byte) string {
 	if name, ok := w.byID[id]; ok {
 		return name
 	}
-	return uuidText(id)
+	return describe.UUIDText(id)
 }
 
 // topicName is the script's name for a topic in an answer; one that the script has not named before is asked for.
@@ -260,8 +256,6 @@ func (s *step) topicName(id [16]byte) string {
 	}
 	return s.world.topicName(id)
 }
-
-func uuidText(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 // script is a name on the wire as scripts have it.
 func (w *world) script(name string) string { return strings.TrimPrefix(name, w.prefix) }

@@ -36,11 +36,7 @@ func (n *names) add(id, name string) {
 
 // addTopic names the id of a topic; a later one of the same name has a number.
 func (n *names) addTopic(topic, id string) {
-	n.topics[topic]++
-	if k := n.topics[topic]; k > 1 {
-		topic = fmt.Sprintf("%s#%d", topic, k)
-	}
-	n.add(id, "<topic:"+topic+">")
+	n.add(id, "<topic:"+numbered(n.topics, topic, topic)+">")
 }
 
 // addMember names the id of a member; a later one of the same member has a number.
@@ -48,12 +44,7 @@ func (n *names) addMember(m memberKey, id string) {
 	if id == "" || n.known[id] != "" {
 		return
 	}
-	n.members[m]++
-	name := m.name
-	if k := n.members[m]; k > 1 {
-		name = fmt.Sprintf("%s#%d", name, k)
-	}
-	n.add(id, name)
+	n.add(id, numbered(n.members, m, m.name))
 }
 
 // addProducer names a producer id; a later one of the same name has a number. Unlike other ids these are numbers, which are not looked for in what is shown.
@@ -61,16 +52,19 @@ func (n *names) addProducer(id int64, name string) {
 	if n.producers[id] != "" {
 		return
 	}
-	n.made[name]++
-	if k := n.made[name]; k > 1 {
-		name = fmt.Sprintf("%s#%d", name, k)
-	}
-	n.producers[id] = "<" + name + ">"
+	n.producers[id] = "<" + numbered(n.made, name, name) + ">"
 }
 
-var (
-	longID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-)
+// numbered counts one more of what key stands for and returns its name, from the second one on with a number.
+func numbered[K comparable](counts map[K]int, key K, name string) string {
+	counts[key]++
+	if k := counts[key]; k > 1 {
+		return fmt.Sprintf("%s#%d", name, k)
+	}
+	return name
+}
+
+var longID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // present puts names in place of ids.
 func (n *names) present(text string) string {

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/describe"
+	"kshare/protocol/errorcode"
 )
 
 // memberKey is how a script names a member.
@@ -50,7 +53,7 @@ func (s *step) shareMember(group, name string) *member {
 	m := s.member(group, name)
 	if m.id == "" {
 		h := fingerprint("member " + group + " " + name)
-		s.known(m, uuidText([16]byte(h[:16])))
+		s.known(m, describe.UUIDText([16]byte(h[:16])))
 	}
 	return m
 }
@@ -71,13 +74,8 @@ func (m *member) session(node int32) *session {
 
 // went notes that a request of an epoch was answered, or refused for its session.
 func (m *member) went(node int32, epoch int32, code int16) {
-	const (
-		notFound = 122
-		badEpoch = 123
-		limit    = 133
-	)
 	switch {
-	case code == notFound || code == badEpoch || code == limit || code == 0 && epoch < 0:
+	case code == errorcode.ShareSessionNotFound || code == errorcode.InvalidShareSessionEpoch || code == errorcode.ShareSessionLimitReached || code == 0 && epoch < 0:
 		delete(m.sessions, node)
 	case code == 0 && epoch == 1<<31-1:
 		m.session(node).epoch = 1
@@ -93,8 +91,7 @@ func (s *step) assign(topics []kmsg.ShareGroupHeartbeatResponseAssignmentTopicPa
 			all = append(all, topicPartition{s.topicName(t.TopicID), p})
 		}
 	}
-	slices.SortFunc(all, comparePartitions)
-	return all
+	return sorted(all)
 }
 
 // partitionNames writes partitions as runs of a topic: orders-0, orders-1.

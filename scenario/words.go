@@ -212,6 +212,12 @@ func comparePartitions(a, b topicPartition) int {
 	return int(a.partition) - int(b.partition)
 }
 
+// sorted sorts partitions in place and returns them.
+func sorted(all []topicPartition) []topicPartition {
+	slices.SortFunc(all, comparePartitions)
+	return all
+}
+
 func parsePartition(s string) (topicPartition, error) {
 	i := strings.LastIndexByte(s, '-')
 	if i > 0 {
