@@ -42,6 +42,12 @@ const (
 	TimingKafka = broker.TimingKafka
 )
 
+// TimingNamed is the timing profile with a name that people write: fast or kafka; false for another name.
+func TimingNamed(name string) (Timing, bool) {
+	t, ok := map[string]Timing{"fast": TimingFast, "kafka": TimingKafka}[name]
+	return t, ok
+}
+
 // Option changes how a cluster is started.
 type Option func(*options) error
 

@@ -17,6 +17,12 @@ const (
 	ShareCoordinator       = broker.ShareCoordinator       // group:topic id:partition, the id as Kafka prints it
 )
 
+// CoordinatorKindNamed is the kind of coordinators with a name that people write: group, transaction or share; false for another name.
+func CoordinatorKindNamed(name string) (CoordinatorKind, bool) {
+	k, ok := map[string]CoordinatorKind{"group": GroupCoordinator, "transaction": TransactionCoordinator, "share": ShareCoordinator}[name]
+	return k, ok
+}
+
 // ShareWrites says which writes of share state go wrong, and how.
 type ShareWrites = broker.ShareWrites
 

@@ -65,15 +65,12 @@ type moveCoordinator struct {
 	Loading time.Duration `json:"loading,omitempty" doc:"how long it answers COORDINATOR_LOAD_IN_PROGRESS"`
 }
 
-var coordinatorKinds = map[string]kshare.CoordinatorKind{
-	"group": kshare.GroupCoordinator, "transaction": kshare.TransactionCoordinator, "share": kshare.ShareCoordinator,
-}
-
 func (s *server) moveCoordinator(_ context.Context, q *moveCoordinator) (*nothing, error) {
 	if q.Loading < 0 {
 		return nil, refuse(http.StatusBadRequest, "loading: %s is negative", q.Loading)
 	}
-	return conflict(s.cluster.MoveCoordinator(coordinatorKinds[q.Kind], q.Key, q.To, q.Loading))
+	kind, _ := kshare.CoordinatorKindNamed(q.Kind) // one of its values
+	return conflict(s.cluster.MoveCoordinator(kind, q.Key, q.To, q.Loading))
 }
 
 type shareWrites struct {

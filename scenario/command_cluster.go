@@ -47,8 +47,6 @@ func BrokerConfig(f *File) (config map[string]string, features map[string]int16)
 	return with.config, with.features
 }
 
-var timings = map[string]kshare.Timing{"fast": kshare.TimingFast, "kafka": kshare.TimingKafka}
-
 // maxBrokers bounds the nodes of a scenario.
 const maxBrokers = 100
 
@@ -59,7 +57,7 @@ func clusterSettings(c *call) (with settings, err error) {
 	}
 	with.brokers = int(n)
 	if t, ok := c.options["timing"]; ok {
-		timing, ok := timings[t]
+		timing, ok := kshare.TimingNamed(t)
 		if !ok {
 			return with, mistakef("timing=%s: fast or kafka", t)
 		}

@@ -30,7 +30,7 @@ m1: epoch 3
 		optionNames: []string{"loading"},
 		least:       3, most: 3, reach: inside,
 		check: func(c *call) error {
-			if _, ok := coordinatorKinds[c.words[0]]; !ok {
+			if _, ok := kshare.CoordinatorKindNamed(c.words[0]); !ok {
 				return mistakef("%q is no kind of coordinator: group, transaction or share", c.words[0])
 			}
 			_, err := number(c.words[2], 0, 1<<31-1)
@@ -45,23 +45,20 @@ m1: epoch 3
 			if err != nil {
 				return err
 			}
+			kind, _ := kshare.CoordinatorKindNamed(c.words[0])
 			key := s.wire(c.words[1])
-			if c.words[0] == "share" {
+			if kind == kshare.ShareCoordinator {
 				if key, err = s.shareKey(c.words[1]); err != nil {
 					return err
 				}
 			}
-			if err := s.target.cluster().MoveCoordinator(coordinatorKinds[c.words[0]], key, int32(node), loading); err != nil {
+			if err := s.target.cluster().MoveCoordinator(kind, key, int32(node), loading); err != nil {
 				return mistake{err.Error()}
 			}
 			s.printf("%s: coordinated by node %d", c.words[1], node)
 			return nil
 		},
 	})
-}
-
-var coordinatorKinds = map[string]kshare.CoordinatorKind{
-	"group": kshare.GroupCoordinator, "transaction": kshare.TransactionCoordinator, "share": kshare.ShareCoordinator,
 }
 
 // shareKey is the key of the share coordinator for GROUP/PARTITION.

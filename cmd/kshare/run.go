@@ -54,7 +54,7 @@ func (f *runFlags) run(ctx context.Context, in io.Reader, out io.Writer, names [
 	if f.rewrite && f.bootstrap != "" {
 		return errors.New("--rewrite writes what kshare shows; it does not go with --bootstrap")
 	}
-	if f.timing != "fast" && f.timing != "kafka" {
+	if _, ok := kshare.TimingNamed(f.timing); !ok {
 		return fmt.Errorf("--timing %s: fast or kafka", f.timing)
 	}
 	files, err := scenarioNames(names)
@@ -119,10 +119,7 @@ func (f *runFlags) one(ctx context.Context, in io.Reader, out io.Writer, name st
 	if err != nil {
 		return nil, err
 	}
-	timing := kshare.TimingFast
-	if f.timing == "kafka" {
-		timing = kshare.TimingKafka
-	}
+	timing, _ := kshare.TimingNamed(f.timing) // run has checked the name
 	var target scenario.Target = scenario.NewLocal(kshare.WithTiming(timing))
 	o := scenario.Options{}
 	if f.bootstrap != "" {

@@ -167,14 +167,11 @@ func (f *serveFlags) options(log *slog.Logger) ([]kshare.Option, error) {
 	if f.dir != "" {
 		opts = append(opts, kshare.WithDirectory(f.dir))
 	}
-	switch f.timing {
-	case "fast":
-		opts = append(opts, kshare.WithTiming(kshare.TimingFast))
-	case "kafka":
-		opts = append(opts, kshare.WithTiming(kshare.TimingKafka))
-	default:
+	timing, ok := kshare.TimingNamed(f.timing)
+	if !ok {
 		return nil, fmt.Errorf("--timing %q is neither fast nor kafka", f.timing)
 	}
+	opts = append(opts, kshare.WithTiming(timing))
 	c, err := f.clockOption()
 	if err != nil {
 		return nil, err
