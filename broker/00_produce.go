@@ -38,6 +38,8 @@ type produceEntry struct {
 	target    *partition
 	params    logvalidator.Params
 	result    logvalidator.Result
+	// transactional tells that the batch is part of a transaction, refused that its coordinator has something against it.
+	transactional, refused bool
 }
 
 var errNullRecords = errors.New("a partition's records are null")
@@ -55,10 +57,18 @@ func handleProduce(r *request) (answer, error) {
 	pr := &produce{request: r, cluster: r.cluster, q: q, p: p}
 	if !pr.refuseRequest(entries) {
 		entries = pr.find(entries)
-		entries = pr.validate(entries)
-		pr.append(entries)
+		if pr.transactional && !pr.enrol(entries) {
+			return nil, nil
+		}
+		pr.append(pr.validate(unrefused(entries)))
 	}
-	if q.Acks != 0 {
+	return pr.answer()
+}
+
+// answer is the answer once all entries have come to their end.
+func (pr *produce) answer() (answer, error) {
+	r, p := pr.request, pr.p
+	if pr.q.Acks != 0 {
 		return p, nil
 	}
 	r.silent = true
@@ -128,6 +138,8 @@ type produce struct {
 	cluster *Cluster
 	q       *kmsg.ProduceRequest
 	p       *kmsg.ProduceResponse
+	// transactional tells that a batch is part of a transaction.
+	transactional bool
 }
 
 // entry is an entry's place in the answer.
@@ -161,7 +173,6 @@ func (pr *produce) refuse(e *produceEntry, no *logvalidator.Refusal) {
 // refuseRequest looks for what refuses every partition of the request: a batch so broken that Kafka cannot tell whether the request is
 // transactional, or a transactional batch in a request without a transactional id.
 func (pr *produce) refuseRequest(entries []*produceEntry) bool {
-	transactional := false
 	for _, e := range entries {
 		is, no := logvalidator.IsTransactional(e.records)
 		if no == nil {
@@ -173,17 +184,13 @@ func (pr *produce) refuseRequest(entries []*produceEntry) bool {
 			}
 			return true
 		}
-		transactional = transactional || is
+		pr.transactional = pr.transactional || is
 	}
-	if !transactional {
+	if !pr.transactional || pr.q.TransactionID != nil {
 		return false
 	}
-	code, message := errorcode.TransactionalIDAuthorizationFailed, ""
-	if pr.q.TransactionID != nil {
-		code, message = errorcode.UnsupportedVersion, "This broker does not offer transactions."
-	}
 	for _, e := range entries {
-		pr.fail(e, code, message)
+		pr.fail(e, errorcode.TransactionalIDAuthorizationFailed, "")
 	}
 	return true
 }
@@ -270,14 +277,17 @@ func (pr *produce) validate(entries []*produceEntry) []*produceEntry {
 
 // append appends the batches that passed, unless their producers' state forbids it.
 func (pr *produce) append(entries []*produceEntry) {
-	c := pr.cluster
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, e := range entries {
-		pr.appendEntry(e)
-	}
+	pr.cluster.mu.Lock()
+	defer pr.cluster.mu.Unlock()
+	pr.appendAll(entries)
 	if pr.q.Acks != 0 {
 		pr.request.takeCommit()
+	}
+}
+
+func (pr *produce) appendAll(entries []*produceEntry) {
+	for _, e := range entries {
+		pr.appendEntry(e)
 	}
 }
 
@@ -292,7 +302,7 @@ func (pr *produce) appendEntry(e *produceEntry) {
 		return
 	}
 	pe := pr.entry(e)
-	duplicate, no := p.producers.Check(&e.result.Header, logvalidator.Client, true)
+	duplicate, no := p.producers.Check(&e.result.Header, logvalidator.Client, pr.verified(e))
 	switch {
 	case no != nil:
 		pr.refuse(e, no)

@@ -18,7 +18,6 @@ import (
 //     use; with timing=kafka the request that makes it is answered with COORDINATOR_NOT_AVAILABLE.
 //   - Key types: 0 group, 1 transaction, 2 share (v6), whose key is group:topic id:partition. Others are INVALID_REQUEST.
 //   - v4+ takes several keys and answers each in order.
-//   - Transactions are not offered: their key type is answered with UNSUPPORTED_VERSION.
 //   - Success has the message "NONE" in v1 to v3 and "" from v4 on.
 
 const findCoordinatorKey = 10
@@ -69,7 +68,7 @@ func (c *Cluster) coordinator(q *kmsg.FindCoordinatorRequest, key string) (*node
 	case q.CoordinatorType == groupCoordinator:
 		name = consumerOffsetsTopic
 	case q.CoordinatorType == transactionCoordinator:
-		return nil, refused(errorcode.UnsupportedVersion, "This broker does not offer transactions, so there is no coordinator for the transactional id %q.", key)
+		name = transactionStateTopic
 	case q.CoordinatorType == shareCoordinator && q.Version >= 6 && validShareKey(key):
 		name = shareStateTopic
 	case q.CoordinatorType == shareCoordinator && q.Version >= 4:

@@ -66,6 +66,7 @@ type Cluster struct {
 	nextProducerID, producerIDsReserved int64
 	groups                              *groups
 	share                               *share
+	transactions                        *transactions
 	timers                              map[*lockedTimer]struct{} // those that may still fire
 }
 
@@ -146,6 +147,7 @@ func (c *Cluster) load(o *Options) error {
 	}
 	c.groups = newGroups(c)
 	c.share = newShare(c)
+	c.transactions = newTransactions(c)
 	if err := c.loadCoordinators(); err != nil {
 		return err
 	}

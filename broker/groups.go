@@ -267,7 +267,10 @@ func (c *Cluster) loadCoordinators() error {
 	if err := c.replayGroups(); err != nil {
 		return err
 	}
-	return c.loadShare()
+	if err := c.loadShare(); err != nil {
+		return err
+	}
+	return c.loadTransactions()
 }
 
 // replayGroups rebuilds the groups from __consumer_offsets.

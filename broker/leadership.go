@@ -126,6 +126,8 @@ func (p *partition) leaderChanged() {
 		p.cluster.groupsMoved(p)
 	case shareStateTopic:
 		p.cluster.shareStateMoved(p)
+	case transactionStateTopic:
+		p.cluster.transactionsMoved(p)
 	}
 }
 

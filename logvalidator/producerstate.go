@@ -203,6 +203,10 @@ func (s *ProducerState) StartVerification(h *protocol.BatchHeader, supportsEpoch
 	}
 }
 
+// Verified tells whether the coordinator was asked for a producer's transactional batch, and neither a batch nor a marker was appended since: what is
+// appended now begins the very transaction that it was asked for.
+func (s *ProducerState) Verified(producerID int64) bool { return s.verifications[producerID] != nil }
+
 // Apply takes in a data batch that was appended, with its offsets assigned.
 func (s *ProducerState) Apply(h *protocol.BatchHeader) {
 	if h.ProducerID < 0 {

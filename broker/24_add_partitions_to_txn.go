@@ -1,0 +1,185 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+	"kshare/txn"
+)
+
+// AddPartitionsToTxn (24), v0 to v5.
+//
+// Behaviour:
+//   - v0 to v3 are clients': one transaction. v4 and v5 are brokers': several, each of which may only be verified.
+//   - An unknown topic or partition has UNKNOWN_TOPIC_OR_PARTITION, an internal topic TOPIC_AUTHORIZATION_FAILED; all the others then have
+//     OPERATION_NOT_ATTEMPTED and nothing is added.
+//   - Otherwise every partition has the coordinator's code: package txn. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before v2.
+//   - A verified partition that is not part of the transaction has TRANSACTION_ABORTABLE in v5, INVALID_TXN_STATE in v4.
+
+const addPartitionsToTxnKey = 24
+
+func init() { handlers[addPartitionsToTxnKey] = locked((*Cluster).addPartitionsToTxn) }
+
+// firstBatchedAdd is the first version with several transactions.
+const firstBatchedAdd = 4
+
+func (c *Cluster) addPartitionsToTxn(r *request, q *kmsg.AddPartitionsToTxnRequest) kmsg.Response {
+	p := response[*kmsg.AddPartitionsToTxnResponse](q)
+	if q.Version < firstBatchedAdd {
+		for _, t := range c.addToTransaction(r, &addition{id: q.TransactionalID, by: txn.Producer{ID: q.ProducerID, Epoch: q.ProducerEpoch}, topics: addedTopics(q.Topics), version: q.Version}) {
+			entry := kmsg.NewAddPartitionsToTxnResponseTopic()
+			entry.Topic = t.topic
+			for _, x := range t.partitions {
+				e := kmsg.NewAddPartitionsToTxnResponseTopicPartition()
+				e.Partition, e.ErrorCode = x.partition, x.code
+				entry.Partitions = append(entry.Partitions, e)
+			}
+			p.Topics = append(p.Topics, entry)
+		}
+		return p
+	}
+	for i := range q.Transactions {
+		asked := &q.Transactions[i]
+		a := &addition{id: asked.TransactionalID, by: txn.Producer{ID: asked.ProducerID, Epoch: asked.ProducerEpoch}, verify: asked.VerifyOnly, version: q.Version}
+		for _, t := range asked.Topics {
+			a.topics = append(a.topics, addedTopic(t.Topic, t.Partitions))
+		}
+		answered := kmsg.NewAddPartitionsToTxnResponseTransaction()
+		answered.TransactionalID = asked.TransactionalID
+		for _, t := range c.addToTransaction(r, a) {
+			entry := kmsg.NewAddPartitionsToTxnResponseTransactionTopic()
+			entry.Topic = t.topic
+			for _, x := range t.partitions {
+				e := kmsg.NewAddPartitionsToTxnResponseTransactionTopicPartition()
+				e.Partition, e.ErrorCode = x.partition, x.code
+				entry.Partitions = append(entry.Partitions, e)
+			}
+			answered.Topics = append(answered.Topics, entry)
+		}
+		p.Transactions = append(p.Transactions, answered)
+	}
+	return p
+}
+
+// addition is what is to become part of a transaction, or to be verified as part of it.
+type addition struct {
+	id      string
+	by      txn.Producer
+	topics  []additionTopic
+	verify  bool
+	version int16
+}
+
+type additionTopic struct {
+	topic      string
+	partitions []additionPartition
+}
+
+type additionPartition struct {
+	partition int32
+	code      int16
+}
+
+func addedTopics(asked []kmsg.AddPartitionsToTxnRequestTopic) []additionTopic {
+	topics := make([]additionTopic, len(asked))
+	for i, t := range asked {
+		topics[i] = addedTopic(t.Topic, t.Partitions)
+	}
+	return topics
+}
+
+func addedTopic(topic string, partitions []int32) additionTopic {
+	t := additionTopic{topic: topic, partitions: make([]additionPartition, len(partitions))}
+	for i, p := range partitions {
+		t.partitions[i].partition = p
+	}
+	return t
+}
+
+// addToTransaction returns the topics with a code for each partition.
+func (c *Cluster) addToTransaction(r *request, a *addition) []additionTopic {
+	var partitions []txn.TopicPartition
+	refused := false
+	for i := range a.topics {
+		t := &a.topics[i]
+		for j := range t.partitions {
+			x := &t.partitions[j]
+			switch {
+			case c.topics[t.topic] == nil || c.topics[t.topic].partition(x.partition) == nil:
+				x.code = errorcode.UnknownTopicOrPartition
+			case isInternal(t.topic) && a.version < firstBatchedAdd:
+				x.code = errorcode.TopicAuthorizationFailed
+			}
+			refused = refused || x.code != errorcode.None
+			partitions = append(partitions, txn.TopicPartition{Topic: t.topic, Partition: x.partition})
+		}
+	}
+	switch {
+	case refused:
+		a.eachCode(func(_ int, code *int16) {
+			if *code == errorcode.None {
+				*code = errorcode.OperationNotAttempted
+			}
+		})
+	case a.verify:
+		codes, code := c.verifyTransaction(r.node, a.id, a.by, partitions)
+		a.eachCode(func(i int, answered *int16) {
+			if *answered = code; code == errorcode.None {
+				*answered = codes[i]
+			}
+			if *answered == errorcode.TransactionAbortable && a.version == firstBatchedAdd {
+				*answered = errorcode.InvalidTxnState
+			}
+		})
+	default:
+		flow := txn.Flow0
+		if a.version >= firstBatchedAdd {
+			flow = txn.Flow2
+		}
+		code := c.addPartitions(r, r.node, a.id, a.by, partitions, flow)
+		a.eachCode(func(_ int, answered *int16) { *answered = fencedBefore(2, a.version, code) })
+	}
+	return a.topics
+}
+
+// eachCode calls f for the code of each partition, in their order.
+func (a *addition) eachCode(f func(i int, code *int16)) {
+	n := 0
+	for i := range a.topics {
+		for j := range a.topics[i].partitions {
+			f(n, &a.topics[i].partitions[j].code)
+			n++
+		}
+	}
+}
+
+// addPartitions makes partitions part of a transaction that a node coordinates.
+func (c *Cluster) addPartitions(r *request, n *node, id string, by txn.Producer, partitions []txn.TopicPartition, flow txn.Flow) int16 {
+	if id == "" {
+		return errorcode.InvalidRequest
+	}
+	if code := c.notCoordinatingTransactions(n, id); code != errorcode.None {
+		return code
+	}
+	code, _ := c.transact(r, c.transactions.coordinator.AddPartitions(c.clock.Now(), id, by, partitions, flow))
+	return code
+}
+
+// verifyTransaction asks for each partition whether it is part of a transaction that a node coordinates.
+func (c *Cluster) verifyTransaction(n *node, id string, by txn.Producer, partitions []txn.TopicPartition) (codes []int16, code int16) {
+	if id == "" {
+		return nil, errorcode.InvalidRequest
+	}
+	if code := c.notCoordinatingTransactions(n, id); code != errorcode.None {
+		return nil, code
+	}
+	return c.transactions.coordinator.Verify(id, by, partitions)
+}
+
+// fencedBefore is the code of a fenced producer as clients know it: PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before a version.
+func fencedBefore(version, of int16, code int16) int16 {
+	if code == errorcode.ProducerFenced && of < version {
+		return errorcode.InvalidProducerEpoch
+	}
+	return code
+}

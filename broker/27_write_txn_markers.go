@@ -1,0 +1,61 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+	"kshare/txn"
+)
+
+// WriteTxnMarkers (27), v1 and v2, from a transaction coordinator or from kafka-transactions.
+//
+// Behaviour:
+//   - Each partition stands by itself: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+//   - From TransactionVersion 2 on (v2) the marker's epoch must be above the producer's while its transaction is open.
+//   - A marker for nothing is written too.
+
+const writeTxnMarkersKey = 27
+
+func init() { handlers[writeTxnMarkersKey] = writing(locked((*Cluster).writeTxnMarkers)) }
+
+func (c *Cluster) writeTxnMarkers(r *request, q *kmsg.WriteTxnMarkersRequest) kmsg.Response {
+	p := response[*kmsg.WriteTxnMarkersResponse](q)
+	for i := range q.Markers {
+		asked := &q.Markers[i]
+		m := &marker{
+			Producer: txn.Producer{ID: asked.ProducerID, Epoch: asked.ProducerEpoch}, commit: asked.Committed,
+			coordinatorEpoch: asked.CoordinatorEpoch, version: asked.TransactionVersion,
+		}
+		answered := kmsg.NewWriteTxnMarkersResponseMarker()
+		answered.ProducerID = asked.ProducerID
+		for _, t := range asked.Topics {
+			entry := kmsg.NewWriteTxnMarkersResponseMarkerTopic()
+			entry.Topic = t.Topic
+			for _, index := range t.Partitions {
+				e := kmsg.NewWriteTxnMarkersResponseMarkerTopicPartition()
+				e.Partition, e.ErrorCode = index, c.takeMarker(r.node, t.Topic, index, m)
+				entry.Partitions = append(entry.Partitions, e)
+			}
+			answered.Topics = append(answered.Topics, entry)
+		}
+		p.Markers = append(p.Markers, answered)
+	}
+	return p
+}
+
+// takeMarker writes a marker to a partition that a node leads.
+func (c *Cluster) takeMarker(n *node, topic string, index int32, m *marker) int16 {
+	var p *partition
+	if t := c.topics[topic]; t != nil {
+		p = t.partition(index)
+	}
+	switch {
+	case p == nil:
+		return errorcode.UnknownTopicOrPartition
+	case p.leader != n.id:
+		return errorcode.NotLeaderOrFollower
+	case m.version < 0:
+		return errorcode.UnknownServerError
+	}
+	return p.endTransaction(m)
+}

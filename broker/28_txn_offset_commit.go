@@ -1,0 +1,78 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/coordinator"
+	"kshare/logvalidator"
+	"kshare/protocol"
+	"kshare/protocol/errorcode"
+	"kshare/txn"
+)
+
+// TxnOffsetCommit (28), v0 to v6.
+//
+// Behaviour: package coordinator; before it, for all partitions together:
+//   - No group id is INVALID_GROUP_ID; a node that does not coordinate the group NOT_COORDINATOR.
+//   - The transaction coordinator is asked as for a Produce: from v5 on the group's partition of __consumer_offsets becomes part of the transaction,
+//     before it must be.
+//   - v6 names topics by id.
+
+const txnOffsetCommitKey = 28
+
+func init() { handlers[txnOffsetCommitKey] = writing(locked((*Cluster).txnOffsetCommit)) }
+
+// firstAddingCommit is the first version of TxnOffsetCommit that makes the offsets part of the transaction itself.
+const firstAddingCommit = 5
+
+func (c *Cluster) txnOffsetCommit(r *request, q *kmsg.TxnOffsetCommitRequest) kmsg.Response {
+	if code := c.offsetsInTransaction(r, q); code != errorcode.None {
+		return refuseTxnOffsets(q, code)
+	}
+	return callGroups(c, r, q, (*coordinator.Groups).TxnOffsetCommit)
+}
+
+// offsetsInTransaction makes sure that a commit is part of its producer's transaction; it returns the code that refuses it otherwise.
+func (c *Cluster) offsetsInTransaction(r *request, q *kmsg.TxnOffsetCommitRequest) int16 {
+	if q.Group == "" {
+		return errorcode.InvalidGroupID
+	}
+	if code := c.notCoordinating(r.node, q.Group); code != errorcode.None {
+		return code
+	}
+	t, err := c.internalTopic(consumerOffsetsTopic)
+	if err != nil {
+		return c.storageRefusal(err).code
+	}
+	offsets := c.offsetsPartition(q.Group)
+	h := &protocol.BatchHeader{ProducerID: q.ProducerID, ProducerEpoch: q.ProducerEpoch, BaseSequence: -1, Attributes: protocol.AttributeTransactional}
+	p := t.partition(offsets.Partition)
+	e := &enrolment{id: q.TransactionalID, by: txn.Producer{ID: q.ProducerID, Epoch: q.ProducerEpoch}, add: q.Version >= firstAddingCommit, newErrors: q.Version >= 4}
+	e.enter(p, h, c.now())
+	if code := e.ask(c, r); code != errorcode.None {
+		return code
+	}
+	if code := e.codes[p]; code != errorcode.None {
+		return code
+	}
+	if _, no := p.producers.Check(h, logvalidator.Coordinator, p.producers.Verified(q.ProducerID)); no != nil {
+		return no.Code
+	}
+	return errorcode.None
+}
+
+// refuseTxnOffsets answers every partition with a code.
+func refuseTxnOffsets(q *kmsg.TxnOffsetCommitRequest, code int16) kmsg.Response {
+	p := response[*kmsg.TxnOffsetCommitResponse](q)
+	for _, t := range q.Topics {
+		entry := kmsg.NewTxnOffsetCommitResponseTopic()
+		entry.Topic, entry.TopicID = t.Topic, t.TopicID
+		for _, asked := range t.Partitions {
+			e := kmsg.NewTxnOffsetCommitResponseTopicPartition()
+			e.Partition, e.ErrorCode = asked.Partition, code
+			entry.Partitions = append(entry.Partitions, e)
+		}
+		p.Topics = append(p.Topics, entry)
+	}
+	return p
+}

@@ -1,0 +1,62 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+	"kshare/txn"
+)
+
+// DescribeTransactions (65), v0.
+//
+// Behaviour:
+//   - Each id stands by itself: INVALID_REQUEST for none, TRANSACTIONAL_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+//   - The start time is -1 where no transaction has begun since the owner came.
+
+const describeTransactionsKey = 65
+
+func init() { handlers[describeTransactionsKey] = locked((*Cluster).describeTransactions) }
+
+func (c *Cluster) describeTransactions(r *request, q *kmsg.DescribeTransactionsRequest) kmsg.Response {
+	p := response[*kmsg.DescribeTransactionsResponse](q)
+	for _, id := range q.TransactionalIDs {
+		p.TransactionStates = append(p.TransactionStates, c.describeTransaction(r.node, id))
+	}
+	return p
+}
+
+func (c *Cluster) describeTransaction(n *node, id string) kmsg.DescribeTransactionsResponseTransactionState {
+	s := kmsg.NewDescribeTransactionsResponseTransactionState()
+	s.TransactionalID = id
+	if id == "" {
+		s.ErrorCode = errorcode.InvalidRequest
+		return s
+	}
+	if s.ErrorCode = c.notCoordinatingTransactions(n, id); s.ErrorCode != errorcode.None {
+		return s
+	}
+	t, ok := c.transactions.coordinator.Lookup(id)
+	if !ok {
+		s.ErrorCode = errorcode.TransactionalIDNotFound
+		return s
+	}
+	s.State, s.TimeoutMillis, s.StartTimestamp = t.State.String(), t.TimeoutMs, t.StartMs
+	s.ProducerID, s.ProducerEpoch = t.ID, t.Epoch
+	s.Topics = describedPartitions(t.Partitions)
+	return s
+}
+
+// describedPartitions are a transaction's partitions by their topics.
+func describedPartitions(partitions []txn.TopicPartition) []kmsg.DescribeTransactionsResponseTransactionStateTopic {
+	var topics []kmsg.DescribeTransactionsResponseTransactionStateTopic
+	for _, p := range partitions {
+		if n := len(topics); n == 0 || topics[n-1].Topic != p.Topic {
+			entry := kmsg.NewDescribeTransactionsResponseTransactionStateTopic()
+			entry.Topic = p.Topic
+			topics = append(topics, entry)
+		}
+		last := &topics[len(topics)-1]
+		last.Partitions = append(last.Partitions, p.Partition)
+	}
+	return topics
+}

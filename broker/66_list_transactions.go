@@ -1,0 +1,69 @@
+package broker
+
+import (
+	"regexp"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+	"kshare/txn"
+)
+
+// ListTransactions (66), v0 to v2.
+//
+// Behaviour:
+//   - The transactional ids that the node coordinates, in their order; Kafka's order is that of a hash map.
+//   - Filters go together: states (unknown ones are named in UnknownStateFilters and match nothing), producer ids, from v1 on those whose transaction has been
+//     running for longer than DurationFilterMillis, from v2 on a regular expression for the whole id (INVALID_REGULAR_EXPRESSION).
+
+const listTransactionsKey = 66
+
+func init() { handlers[listTransactionsKey] = locked((*Cluster).listTransactions) }
+
+// listedStates are the names that a filter may have.
+var listedStates = []string{"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence"}
+
+func (c *Cluster) listTransactions(r *request, q *kmsg.ListTransactionsRequest) kmsg.Response {
+	p := response[*kmsg.ListTransactionsResponse](q)
+	if t := c.topics[transactionStateTopic]; t != nil && slices.ContainsFunc(t.partitions, func(of *partition) bool {
+		return of.notCoordinating(r.node) == errorcode.CoordinatorLoadInProgress
+	}) {
+		p.ErrorCode = errorcode.CoordinatorLoadInProgress
+		return p
+	}
+	for _, s := range q.StateFilters {
+		if !slices.Contains(listedStates, s) {
+			p.UnknownStateFilters = append(p.UnknownStateFilters, s)
+		}
+	}
+	var pattern *regexp.Regexp
+	if q.TransactionalIDPattern != nil && *q.TransactionalIDPattern != "" {
+		var err error
+		if pattern, err = regexp.Compile("^(?:" + *q.TransactionalIDPattern + ")$"); err != nil {
+			p.ErrorCode = errorcode.InvalidRegularExpression
+			return p
+		}
+	}
+	for _, id := range c.transactions.coordinator.IDs() {
+		t, _ := c.transactions.coordinator.Lookup(id)
+		if c.notCoordinatingTransactions(r.node, id) != errorcode.None || !c.listed(q, &t) || pattern != nil && !pattern.MatchString(id) {
+			continue
+		}
+		s := kmsg.NewListTransactionsResponseTransactionState()
+		s.TransactionalID, s.ProducerID, s.TransactionState = id, t.ID, t.State.String()
+		p.TransactionStates = append(p.TransactionStates, s)
+	}
+	return p
+}
+
+// listed tells whether a transaction passes the filters, that of ids aside.
+func (c *Cluster) listed(q *kmsg.ListTransactionsRequest, t *txn.Transaction) bool {
+	switch {
+	case len(q.ProducerIDFilters) > 0 && !slices.Contains(q.ProducerIDFilters, t.ID):
+		return false
+	case len(q.StateFilters) > 0 && !slices.Contains(q.StateFilters, t.State.String()):
+		return false
+	}
+	return q.DurationFilterMillis < 0 || t.StartMs >= 0 && c.now()-t.StartMs > q.DurationFilterMillis
+}

@@ -1,0 +1,104 @@
+package broker
+
+import (
+	"slices"
+	"time"
+
+	"kshare/protocol"
+	"kshare/protocol/errorcode"
+	"kshare/txn"
+)
+
+// The first Produce version that makes its partitions part of the transaction itself, and that whose clients know TRANSACTION_ABORTABLE.
+const (
+	firstAddingProduce    = 12
+	firstAbortableProduce = 11
+)
+
+// A Produce that finds another transaction of the producer still ending asks again, so often and so long afterwards
+// (add.partitions.to.txn.retry.backoff.ms and .max.ms).
+const (
+	enrolmentBackoff  = 20 * time.Millisecond
+	enrolmentAttempts = 6
+)
+
+// enrol makes the partitions that transactional batches go to part of the transaction. It reports false where the request waits for that; the answer then comes later.
+func (pr *produce) enrol(entries []*produceEntry) bool {
+	c := pr.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := &enrolment{id: *pr.q.TransactionID, add: pr.q.Version >= firstAddingProduce, newErrors: pr.q.Version >= firstAbortableProduce}
+	for _, entry := range entries {
+		h, err := protocol.ParseBatchHeader(entry.records)
+		if err != nil || !h.IsTransactional() {
+			continue
+		}
+		by := txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}
+		if e.by == (txn.Producer{}) {
+			e.by = by
+		}
+		entry.transactional = true
+		e.enter(entry.target, &h, c.now())
+	}
+	return pr.ask(e, entries, 1)
+}
+
+// ask asks the transaction coordinator for a request's partitions. The cluster's lock is held.
+func (pr *produce) ask(e *enrolment, entries []*produceEntry, attempt int) bool {
+	code := e.ask(pr.cluster, pr.request)
+	if code == errorcode.ConcurrentTransactions && e.add && attempt < enrolmentAttempts {
+		t := pr.cluster.after(enrolmentBackoff, func() {
+			if pr.ask(e, entries, attempt+1) {
+				pr.finishLater(entries)
+			}
+		})
+		if attempt == 1 {
+			pr.request.park(nil)
+		}
+		pr.request.cancel = func() { t.Stop() }
+		return false
+	}
+	for _, entry := range entries {
+		refused := code
+		if refused == errorcode.None {
+			refused = e.codes[entry.target]
+		}
+		if entry.transactional && refused != errorcode.None {
+			entry.refused = true
+			pr.fail(entry, produceCode(refused, pr.q.Version), "")
+		}
+	}
+	return true
+}
+
+// produceCode is the coordinator's code as Produce answers it.
+func produceCode(code, version int16) int16 {
+	switch code {
+	case errorcode.NetworkException, errorcode.CoordinatorLoadInProgress, errorcode.CoordinatorNotAvailable, errorcode.NotCoordinator:
+		return errorcode.NotEnoughReplicas
+	case errorcode.ConcurrentTransactions:
+		if version < firstAddingProduce {
+			return errorcode.NotEnoughReplicas
+		}
+	}
+	return code
+}
+
+// finishLater goes on with a request that has waited. The cluster's lock is held, also while the batches are validated: few requests come this way.
+func (pr *produce) finishLater(entries []*produceEntry) {
+	pr.appendAll(pr.validate(unrefused(entries)))
+	a, err := pr.answer()
+	pr.request.closing = err
+	pr.request.complete(a)
+}
+
+// unrefused are the entries that the transaction coordinator has nothing against.
+func unrefused(entries []*produceEntry) []*produceEntry {
+	return slices.DeleteFunc(entries, func(e *produceEntry) bool { return e.refused })
+}
+
+// verified tells whether an entry's batch may begin a transaction in its partition.
+func (pr *produce) verified(e *produceEntry) bool {
+	return !e.transactional || e.target.producers.Verified(e.result.Header.ProducerID) ||
+		!pr.cluster.brokerValues().Bool("transaction.partition.verification.enable")
+}

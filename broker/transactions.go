@@ -1,0 +1,269 @@
+package broker
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"kshare/clock"
+	"kshare/coordinator"
+	"kshare/protocol"
+	"kshare/protocol/errorcode"
+	"kshare/txn"
+)
+
+// transactions is the transaction coordinator of all nodes, with the timer that drives it.
+type transactions struct {
+	coordinator *txn.Coordinator
+	timer       clock.Timer
+	armedFor    time.Time // when the timer fires; meaningless without a timer
+}
+
+func newTransactions(c *Cluster) *transactions {
+	v := c.brokerValues()
+	config := txn.Config{
+		MaxTimeoutMs:   v.Int("transaction.max.timeout.ms"),
+		AbortPeriod:    v.Duration("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+		IDExpiration:   v.Duration("transactional.id.expiration.ms"),
+		ExpirePeriod:   v.Duration("transaction.remove.expired.transaction.cleanup.interval.ms"),
+		TwoPhaseCommit: v.Bool("transaction.two.phase.commit.enable"),
+		Level:          c.transactionVersion,
+		NewProducerID:  c.newProducerID,
+		StorageError:   func(err error) int16 { return c.storageRefusal(err).code },
+		PartitionFor: func(id string) int32 {
+			if t := c.topics[transactionStateTopic]; t != nil {
+				return coordinator.PartitionFor(id, int32(len(t.partitions)))
+			}
+			return 0
+		},
+	}
+	if c.timing == TimingFast {
+		config.AbortPeriod, config.ExpirePeriod = 0, 0
+	}
+	return &transactions{coordinator: txn.New(config, c.clock.Now())}
+}
+
+// transactionVersion is the finalised level of transaction.version.
+func (c *Cluster) transactionVersion() int16 { return c.features.Levels["transaction.version"] }
+
+// transactionPartition is the partition of __transaction_state that keeps a transactional id, nil before that topic is made.
+func (c *Cluster) transactionPartition(id string) *partition {
+	t := c.topics[transactionStateTopic]
+	if t == nil {
+		return nil
+	}
+	return t.partition(coordinator.PartitionFor(id, int32(len(t.partitions))))
+}
+
+// notCoordinatingTransactions is why a node does not coordinate a transactional id, 0 where it does.
+func (c *Cluster) notCoordinatingTransactions(n *node, id string) int16 {
+	p := c.transactionPartition(id)
+	if p == nil {
+		return errorcode.NotCoordinator
+	}
+	return p.notCoordinating(n)
+}
+
+// transact stores what the transaction coordinator has decided, has the transaction ended where it is one that ends, and returns the code and the
+// producer to answer with.
+func (c *Cluster) transact(r *request, d txn.Decision) (int16, txn.Producer) {
+	if d.Transition == nil {
+		return d.Code, d.Producer
+	}
+	if err := c.storeTransition(d.Transition); err != nil {
+		c.log.Error("a transaction could not be stored", "transactional id", d.Transition.ID, "error", err)
+		return notStored, txn.NoProducer
+	}
+	r.wrote, r.unstored = true, notStored
+	return d.Code, d.Producer
+}
+
+// storeTransition appends a change of a transactional id to __transaction_state and lets it take effect.
+func (c *Cluster) storeTransition(t *txn.Transition) error {
+	if err := c.appendTransition(t); err != nil {
+		c.transactions.coordinator.Unstored(c.clock.Now(), t)
+		c.armTransactions()
+		return err
+	}
+	m := c.transactions.coordinator.Stored(c.clock.Now(), t)
+	c.armTransactions()
+	if m != nil {
+		c.writeMarkers(m)
+	}
+	return nil
+}
+
+func (c *Cluster) appendTransition(t *txn.Transition) error {
+	p := c.transactionPartition(t.ID)
+	if p == nil || p.leader == noLeader {
+		return fmt.Errorf("nobody coordinates the transactional id %q", t.ID)
+	}
+	key, value := t.Record(c.transactionVersion())
+	b := protocol.NewBatchBuilder()
+	if err := b.Append(c.now(), key, value); err != nil {
+		return fmt.Errorf("transactional id %q: %w", t.ID, err)
+	}
+	return p.appendBuilt(b)
+}
+
+// markerRetry is how long after a partition could not take a marker the coordinator sends it again.
+const markerRetry = 100 * time.Millisecond
+
+// writeMarkers ends a transaction in the partitions that it wrote to, and completes it once all have the marker. Partitions without a leader are tried again
+// as long as they have none; those that are gone need none.
+// Source: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
+func (c *Cluster) writeMarkers(m *txn.Markers) {
+	if !c.transactions.coordinator.Completing(m) {
+		return
+	}
+	kept := c.transactionPartition(m.ID)
+	left := m.Partitions[:0:0]
+	for _, tp := range m.Partitions {
+		switch code := c.writeMarkerTo(kept, m, tp); code {
+		case errorcode.None, errorcode.UnknownTopicOrPartition:
+		case errorcode.InvalidProducerEpoch, errorcode.TransactionCoordinatorFenced:
+			c.log.Error("a partition refuses the end of a transaction, which cannot be completed", "transactional id", m.ID, "partition", tp, "error", errorcode.Name(code))
+			return
+		default:
+			left = append(left, tp)
+		}
+	}
+	if m.Partitions = left; len(left) > 0 {
+		c.after(markerRetry, func() { c.writeMarkers(m) })
+		return
+	}
+	c.completeTransaction(m)
+}
+
+// writeMarkerTo writes the marker of a transaction to one partition.
+func (c *Cluster) writeMarkerTo(kept *partition, m *txn.Markers, tp txn.TopicPartition) int16 {
+	t := c.topics[tp.Topic]
+	if t == nil || t.partition(tp.Partition) == nil {
+		return errorcode.UnknownTopicOrPartition
+	}
+	p := t.partition(tp.Partition)
+	if p.leader == noLeader {
+		return errorcode.NotLeaderOrFollower
+	}
+	return p.endTransaction(&marker{Producer: m.Producer, commit: m.Commit, coordinatorEpoch: kept.leaderEpoch, version: int8(m.Flow)})
+}
+
+// completeTransaction stores that all markers of a transaction are written.
+func (c *Cluster) completeTransaction(m *txn.Markers) {
+	t := c.transactions.coordinator.Complete(c.clock.Now(), m)
+	if t == nil {
+		return
+	}
+	if err := c.storeTransition(t); err != nil {
+		c.log.Error("the end of a transaction could not be stored, which is tried again", "transactional id", m.ID, "error", err)
+		c.after(loadRetry, func() { c.completeTransaction(m) })
+	}
+}
+
+// marker is what ends a producer's transaction in a partition.
+type marker struct {
+	txn.Producer
+	commit           bool
+	coordinatorEpoch int32
+	version          int8 // transaction.version by whose rules the epoch is checked
+}
+
+// endTransaction appends a marker to a partition, unless the producer's epoch or the coordinator's forbids it, and has the offsets take effect that the
+// transaction has committed there.
+func (p *partition) endTransaction(m *marker) int16 {
+	c := p.cluster
+	if no := p.producers.CheckMarker(m.ID, m.Epoch, m.coordinatorEpoch, m.version); no != nil {
+		return no.Code
+	}
+	control := protocol.ControlAbort
+	if m.commit {
+		control = protocol.ControlCommit
+	}
+	batch := protocol.EndTxnMarker(m.ID, m.Epoch, m.coordinatorEpoch, control, c.now())
+	h, err := protocol.ParseBatchHeader(batch)
+	if err == nil {
+		_, err = p.append(&h, batch)
+	}
+	if err != nil {
+		c.log.Error("the end of a transaction could not be written", "partition", p, "error", err)
+		return errorcode.KafkaStorageError
+	}
+	if p.topic.name == consumerOffsetsTopic {
+		c.groups.coordinator.EndTransaction(p.index, m.ID, m.commit)
+	}
+	p.wakeFetches(math.MaxInt32) // what was read_committed's to wait for may be far more than the marker
+	return errorcode.None
+}
+
+// armTransactions sets the timer to the coordinator's next deadline.
+func (c *Cluster) armTransactions() {
+	ts := c.transactions
+	at, ok := ts.coordinator.NextDeadline()
+	if ts.timer != nil {
+		if ok && ts.armedFor.Equal(at) {
+			return
+		}
+		ts.timer.Stop()
+		ts.timer = nil
+	}
+	if !ok {
+		return
+	}
+	ts.armedFor = at
+	ts.timer = c.after(at.Sub(c.clock.Now()), func() {
+		ts.timer = nil
+		for _, t := range ts.coordinator.Expire(c.clock.Now()) {
+			if err := c.storeTransition(t); err != nil {
+				c.log.Error("what a transaction's timer changed could not be stored", "transactional id", t.ID, "error", err)
+			}
+		}
+		c.armTransactions()
+	})
+}
+
+// loadTransactions rebuilds the transaction coordinator from __transaction_state.
+func (c *Cluster) loadTransactions() error {
+	t := c.topics[transactionStateTopic]
+	if t == nil {
+		return nil
+	}
+	for _, p := range t.partitions {
+		if err := c.replayTransactionsOf(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replayTransactionsOf rebuilds the transactional ids that a partition of __transaction_state keeps. Transactions that were decided are ended.
+func (c *Cluster) replayTransactionsOf(p *partition) error {
+	err := p.eachRecord(func(h *protocol.BatchHeader, r *protocol.Record) error {
+		if err := c.transactions.coordinator.Replay(r.Key, r.Value); err != nil {
+			c.leaveOut(p, h, r, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, m := range c.transactions.coordinator.Loaded(c.clock.Now(), p.index) {
+		c.writeMarkers(m)
+	}
+	c.armTransactions()
+	return nil
+}
+
+// transactionsMoved has the transactional ids of a partition of __transaction_state forgotten by the coordinator that was and read by the next one.
+func (c *Cluster) transactionsMoved(p *partition) {
+	c.transactions.coordinator.Unload(p.index)
+	c.loadCoordinator(p, func() { c.reloadTransactions(p) })
+}
+
+// reloadTransactions reads the transactional ids of a partition of __transaction_state.
+func (c *Cluster) reloadTransactions(p *partition) {
+	if err := c.replayTransactionsOf(p); err != nil {
+		c.log.Error("the transactional ids of a partition could not be loaded, which is tried again", "partition", p, "error", err)
+		c.transactions.coordinator.Unload(p.index)
+		c.loadLater(p, loadRetry, func() { c.reloadTransactions(p) })
+	}
+}
