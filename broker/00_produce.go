@@ -200,6 +200,7 @@ func (pr *produce) find(entries []*produceEntry) []*produceEntry {
 	c := pr.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.expireProducers()
 	found := entries[:0]
 	for _, e := range entries {
 		at := &pr.p.Topics[e.topic]

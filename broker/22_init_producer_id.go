@@ -75,3 +75,20 @@ func (c *Cluster) newProducerID() (int64, error) {
 	c.nextProducerID++
 	return id, nil
 }
+
+// expireProducers has the partitions forget the producers that have not written for producer.id.expiration.ms, as of the last of the checks that
+// Apache Kafka makes every producer.id.expiration.check.interval.ms. It is called before anybody looks at producers.
+func (c *Cluster) expireProducers() {
+	v := c.brokerValues()
+	period := v.Duration("producer.id.expiration.check.interval.ms")
+	passed := c.clock.Now().Sub(c.producersChecked) / period
+	if passed < 1 {
+		return
+	}
+	c.producersChecked = c.producersChecked.Add(passed * period)
+	for _, t := range c.topics {
+		for _, p := range t.partitions {
+			p.producers.Expire(c.producersChecked.UnixMilli(), v.Duration("producer.id.expiration.ms").Milliseconds())
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package broker
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/protocol/errorcode"
@@ -14,7 +17,7 @@ import (
 //   - An unknown topic or partition has UNKNOWN_TOPIC_OR_PARTITION, an internal topic TOPIC_AUTHORIZATION_FAILED; all the others then have
 //     OPERATION_NOT_ATTEMPTED and nothing is added.
 //   - Otherwise every partition has the coordinator's code: package txn. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before v2.
-//   - A verified partition that is not part of the transaction has TRANSACTION_ABORTABLE in v5, INVALID_TXN_STATE in v4.
+//   - A verified partition that is not part of the transaction has TRANSACTION_ABORTABLE.
 
 const addPartitionsToTxnKey = 24
 
@@ -127,9 +130,6 @@ func (c *Cluster) addToTransaction(r *request, a *addition) []additionTopic {
 			if *answered = code; code == errorcode.None {
 				*answered = codes[i]
 			}
-			if *answered == errorcode.TransactionAbortable && a.version == firstBatchedAdd {
-				*answered = errorcode.InvalidTxnState
-			}
 		})
 	default:
 		flow := txn.Flow0
@@ -139,7 +139,28 @@ func (c *Cluster) addToTransaction(r *request, a *addition) []additionTopic {
 		code := c.addPartitions(r, r.node, a.id, a.by, partitions, flow)
 		a.eachCode(func(_ int, answered *int16) { *answered = fencedBefore(2, a.version, code) })
 	}
-	return a.topics
+	return a.answered()
+}
+
+// answered are the topics in the order in which Kafka answers them: clients have what is refused first.
+func (a *addition) answered() []additionTopic {
+	for i := range a.topics {
+		t := &a.topics[i]
+		if a.version < firstBatchedAdd {
+			slices.SortStableFunc(t.partitions, func(x, y additionPartition) int { return cmp.Compare(x.place(), y.place()) })
+			continue
+		}
+		t.partitions = inJavaOrder(t.partitions, func(x *additionPartition) int32 { return topicPartitionHash(t.topic, x.partition) })
+	}
+	return inJavaOrder(a.topics, func(t *additionTopic) int32 { return javaHash(t.topic) })
+}
+
+// place is 0 for what a client is refused for itself, 1 for everything else.
+func (x *additionPartition) place() int {
+	if x.code == errorcode.UnknownTopicOrPartition || x.code == errorcode.TopicAuthorizationFailed {
+		return 0
+	}
+	return 1
 }
 
 // eachCode calls f for the code of each partition, in their order.

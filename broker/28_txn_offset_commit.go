@@ -26,6 +26,7 @@ func init() { handlers[txnOffsetCommitKey] = writing(locked((*Cluster).txnOffset
 const firstAddingCommit = 5
 
 func (c *Cluster) txnOffsetCommit(r *request, q *kmsg.TxnOffsetCommitRequest) kmsg.Response {
+	c.expireProducers()
 	if code := c.offsetsInTransaction(r, q); code != errorcode.None {
 		return refuseTxnOffsets(q, code)
 	}
@@ -48,7 +49,9 @@ func (c *Cluster) offsetsInTransaction(r *request, q *kmsg.TxnOffsetCommitReques
 	h := &protocol.BatchHeader{ProducerID: q.ProducerID, ProducerEpoch: q.ProducerEpoch, BaseSequence: -1, Attributes: protocol.AttributeTransactional}
 	p := t.partition(offsets.Partition)
 	e := &enrolment{id: q.TransactionalID, by: txn.Producer{ID: q.ProducerID, Epoch: q.ProducerEpoch}, add: q.Version >= firstAddingCommit, newErrors: q.Version >= 4}
-	e.enter(p, h, c.now())
+	if no := e.enter(p, h, c.now()); no != nil {
+		return no.Code
+	}
 	if code := e.ask(c, r); code != errorcode.None {
 		return code
 	}

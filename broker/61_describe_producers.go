@@ -22,6 +22,7 @@ const describeProducersKey = 61
 func init() { handlers[describeProducersKey] = locked((*Cluster).describeProducers) }
 
 func (c *Cluster) describeProducers(r *request, q *kmsg.DescribeProducersRequest) kmsg.Response {
+	c.expireProducers()
 	resp := response[*kmsg.DescribeProducersResponse](q)
 	for _, t := range q.Topics {
 		entry := kmsg.NewDescribeProducersResponseTopic()

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/protocol/errorcode"
@@ -42,21 +44,25 @@ func (c *Cluster) describeTransaction(n *node, id string) kmsg.DescribeTransacti
 	}
 	s.State, s.TimeoutMillis, s.StartTimestamp = t.State.String(), t.TimeoutMs, t.StartMs
 	s.ProducerID, s.ProducerEpoch = t.ID, t.Epoch
-	s.Topics = describedPartitions(t.Partitions)
+	s.Topics = describedPartitions(inJavaOrder(t.Partitions, hashOfPartition))
 	return s
 }
 
-// describedPartitions are a transaction's partitions by their topics.
+// hashOfPartition is TopicPartition.hashCode.
+func hashOfPartition(p *txn.TopicPartition) int32 { return topicPartitionHash(p.Topic, p.Partition) }
+
+// describedPartitions are a transaction's partitions by their topics, each where the first of its partitions stands.
 func describedPartitions(partitions []txn.TopicPartition) []kmsg.DescribeTransactionsResponseTransactionStateTopic {
 	var topics []kmsg.DescribeTransactionsResponseTransactionStateTopic
 	for _, p := range partitions {
-		if n := len(topics); n == 0 || topics[n-1].Topic != p.Topic {
+		at := slices.IndexFunc(topics, func(t kmsg.DescribeTransactionsResponseTransactionStateTopic) bool { return t.Topic == p.Topic })
+		if at < 0 {
+			at = len(topics)
 			entry := kmsg.NewDescribeTransactionsResponseTransactionStateTopic()
 			entry.Topic = p.Topic
 			topics = append(topics, entry)
 		}
-		last := &topics[len(topics)-1]
-		last.Partitions = append(last.Partitions, p.Partition)
+		topics[at].Partitions = append(topics[at].Partitions, p.Partition)
 	}
 	return topics
 }

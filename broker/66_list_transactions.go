@@ -13,7 +13,7 @@ import (
 // ListTransactions (66), v0 to v2.
 //
 // Behaviour:
-//   - The transactional ids that the node coordinates, in their order; Kafka's order is that of a hash map.
+//   - The transactional ids that the node coordinates, partition by partition of __transaction_state.
 //   - Filters go together: states (unknown ones are named in UnknownStateFilters and match nothing), producer ids, from v1 on those whose transaction has been
 //     running for longer than DurationFilterMillis, from v2 on a regular expression for the whole id (INVALID_REGULAR_EXPRESSION).
 
@@ -45,9 +45,9 @@ func (c *Cluster) listTransactions(r *request, q *kmsg.ListTransactionsRequest) 
 			return p
 		}
 	}
-	for _, id := range c.transactions.coordinator.IDs() {
+	for _, id := range c.transactionsOf(r.node) {
 		t, _ := c.transactions.coordinator.Lookup(id)
-		if c.notCoordinatingTransactions(r.node, id) != errorcode.None || !c.listed(q, &t) || pattern != nil && !pattern.MatchString(id) {
+		if !c.listed(q, &t) || pattern != nil && !pattern.MatchString(id) {
 			continue
 		}
 		s := kmsg.NewListTransactionsResponseTransactionState()
@@ -55,6 +55,25 @@ func (c *Cluster) listTransactions(r *request, q *kmsg.ListTransactionsRequest) 
 		p.TransactionStates = append(p.TransactionStates, s)
 	}
 	return p
+}
+
+// transactionsOf are the transactional ids that a node coordinates, in Kafka's order.
+func (c *Cluster) transactionsOf(n *node) []string {
+	t := c.topics[transactionStateTopic]
+	if t == nil {
+		return nil
+	}
+	kept := make([][]string, len(t.partitions))
+	for _, id := range c.transactions.coordinator.IDs() {
+		if p := c.transactionPartition(id); p.notCoordinating(n) == errorcode.None {
+			kept[p.index] = append(kept[p.index], id)
+		}
+	}
+	var ids []string
+	for _, of := range kept {
+		ids = append(ids, inJavaOrder(of, func(id *string) int32 { return javaHash(*id) })...)
+	}
+	return ids
 }
 
 // listed tells whether a transaction passes the filters, that of ids aside.

@@ -67,6 +67,7 @@ type Cluster struct {
 	groups                              *groups
 	share                               *share
 	transactions                        *transactions
+	producersChecked                    time.Time                 // when producers were last looked through for expired ones
 	timers                              map[*lockedTimer]struct{} // those that may still fire
 }
 
@@ -148,6 +149,7 @@ func (c *Cluster) load(o *Options) error {
 	c.groups = newGroups(c)
 	c.share = newShare(c)
 	c.transactions = newTransactions(c)
+	c.producersChecked = c.clock.Now()
 	if err := c.loadCoordinators(); err != nil {
 		return err
 	}

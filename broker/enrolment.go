@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"kshare/logvalidator"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
@@ -20,13 +21,16 @@ type enrolment struct {
 	codes      map[*partition]int16 // of those that are refused
 }
 
-// enter notes that a batch is about to be written to a partition.
-func (e *enrolment) enter(p *partition, h *protocol.BatchHeader, nowMs int64) {
+// enter notes that a batch is about to be written to a partition. It returns why it cannot be, where that is known without asking.
+func (e *enrolment) enter(p *partition, h *protocol.BatchHeader, nowMs int64) *logvalidator.Refusal {
 	if p.producers.OngoingTransaction(h.ProducerID, h.ProducerEpoch) {
-		return
+		return nil
 	}
-	p.producers.StartVerification(h, e.add, nowMs)
+	if no := p.producers.StartVerification(h, e.add, nowMs); no != nil {
+		return no
+	}
 	e.partitions = append(e.partitions, p)
+	return nil
 }
 
 // ask asks the transaction coordinator. It returns the code for all partitions, or fills codes.

@@ -141,10 +141,20 @@ func (p *partition) note(h *protocol.BatchHeader, batch []byte) {
 	p.producers.Replay(h, controlType, coordinatorEpoch)
 }
 
+// indexInterval is the default of index.interval.bytes: Kafka finds the end of what was read in an index with an entry every so many bytes.
+const indexInterval = 4096
+
 // abortedTransactions are the aborted transactions that a reader of what was read from offset on must know: those whose marker is not below
-// offset and whose first record lies before the end of the read.
+// offset and whose first record lies before the end of the read. Like Kafka it names those too that begin up to the next entry of the index.
 func (p *partition) abortedTransactions(offset int64, records [][]byte) []abortedTransaction {
-	end := p.afterBatches(records)
+	end, bytes := p.log.EndOffset(), int64(0)
+	// A log that cannot be read is noticed where its records are.
+	_ = p.log.Batches(p.afterBatches(records), func(b storage.Batch) bool {
+		if bytes += int64(b.Size); bytes > indexInterval {
+			end = b.BaseOffset
+		}
+		return bytes <= indexInterval
+	})
 	aborted := []abortedTransaction{}
 	for _, t := range p.producers.Aborted(offset, end) {
 		aborted = append(aborted, abortedTransaction{t.ProducerID, t.FirstOffset})

@@ -27,20 +27,44 @@ func (pr *produce) enrol(entries []*produceEntry) bool {
 	c := pr.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if ids := producersOf(entries); len(ids) > 1 {
+		for _, entry := range entries {
+			entry.refused = true
+			pr.fail(entry, errorcode.InvalidProducerIDMapping, "Transactional records contained more than one producer ID")
+		}
+		return true
+	}
 	e := &enrolment{id: *pr.q.TransactionID, add: pr.q.Version >= firstAddingProduce, newErrors: pr.q.Version >= firstAbortableProduce}
 	for _, entry := range entries {
-		h, err := protocol.ParseBatchHeader(entry.records)
-		if err != nil || !h.IsTransactional() {
+		h, ok := transactionalBatch(entry)
+		if !ok {
 			continue
 		}
-		by := txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}
-		if e.by == (txn.Producer{}) {
-			e.by = by
-		}
 		entry.transactional = true
-		e.enter(entry.target, &h, c.now())
+		e.by = txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}
+		if no := e.enter(entry.target, &h, c.now()); no != nil {
+			entry.refused = true
+			pr.fail(entry, no.Code, "")
+		}
 	}
 	return pr.ask(e, entries, 1)
+}
+
+// transactionalBatch is the header of an entry's batch, false where that is part of no transaction.
+func transactionalBatch(e *produceEntry) (protocol.BatchHeader, bool) {
+	h, err := protocol.ParseBatchHeader(e.records)
+	return h, err == nil && h.IsTransactional()
+}
+
+// producersOf are the producer ids of transactional batches.
+func producersOf(entries []*produceEntry) map[int64]bool {
+	ids := map[int64]bool{}
+	for _, e := range entries {
+		if h, ok := transactionalBatch(e); ok {
+			ids[h.ProducerID] = true
+		}
+	}
+	return ids
 }
 
 // ask asks the transaction coordinator for a request's partitions. The cluster's lock is held.

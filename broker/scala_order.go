@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Apache Kafka answers some requests in the order in which Scala's maps list their keys. It follows from the keys' hashes,
+// Apache Kafka answers some requests in the order in which Scala's and Java's maps list their keys. It follows from the keys' hashes,
 // so that it can be told from the outside.
 
 // hashed is the place of a key in a request, with its hash.
@@ -31,6 +31,30 @@ func scalaMapOrder(keys []hashed) {
 		x, y := improved(a), improved(b)
 		return cmp.Or(cmp.Compare(uint32(x)&(table-1), uint32(y)&(table-1)), cmp.Compare(x, y))
 	})
+}
+
+// javaMapOrder sorts distinct keys as a java.util.HashMap lists them that they were put into in this order.
+func javaMapOrder(keys []hashed) {
+	table := uint32(16)
+	for len(keys) > int(table/4*3) { // it grows once it is more than three quarters full
+		table *= 2
+	}
+	slot := func(k hashed) uint32 { return (uint32(k.hash) ^ uint32(k.hash)>>16) & (table - 1) }
+	slices.SortStableFunc(keys, func(a, b hashed) int { return cmp.Compare(slot(a), slot(b)) })
+}
+
+// inJavaOrder returns distinct items in the order in which a java.util.HashMap lists them, whose keys have the hashes.
+func inJavaOrder[T any](items []T, hash func(*T) int32) []T {
+	keys := make([]hashed, len(items))
+	for i := range items {
+		keys[i] = hashed{hash(&items[i]), i}
+	}
+	javaMapOrder(keys)
+	ordered := make([]T, len(items))
+	for i, k := range keys {
+		ordered[i] = items[k.at]
+	}
+	return ordered
 }
 
 // smallMap is the largest size of an immutable map that keeps the order in which it was filled.

@@ -88,9 +88,22 @@ func (c *Cluster) storeTransition(t *txn.Transition) error {
 	m := c.transactions.coordinator.Stored(c.clock.Now(), t)
 	c.armTransactions()
 	if m != nil {
-		c.writeMarkers(m)
+		c.endLater(m)
 	}
 	return nil
+}
+
+// markerDelay is how long after the decision the markers of a transaction are written with timing=kafka, whose own take one to three milliseconds:
+// who asks at once sees it in state PrepareCommit or PrepareAbort.
+const markerDelay = 2 * time.Millisecond
+
+// endLater has the markers of a transaction written: now, or with timing=kafka once who has ended it has its answer.
+func (c *Cluster) endLater(m *txn.Markers) {
+	if c.timing != TimingKafka {
+		c.writeMarkers(m)
+		return
+	}
+	c.after(markerDelay, func() { c.writeMarkers(m) })
 }
 
 func (c *Cluster) appendTransition(t *txn.Transition) error {
@@ -247,7 +260,7 @@ func (c *Cluster) replayTransactionsOf(p *partition) error {
 		return err
 	}
 	for _, m := range c.transactions.coordinator.Loaded(c.clock.Now(), p.index) {
-		c.writeMarkers(m)
+		c.endLater(m)
 	}
 	c.armTransactions()
 	return nil

@@ -124,8 +124,8 @@ func (s *ProducerState) Check(h *protocol.BatchHeader, origin Origin, verified b
 	if h.IsTransactional() && !verified && !s.OngoingTransaction(h.ProducerID, h.ProducerEpoch) {
 		return nil, appendRefusal(errorcode.InvalidTxnState, "record was not part of an ongoing transaction")
 	}
-	if p != nil && h.ProducerEpoch < p.epoch {
-		return nil, appendRefusal(errorcode.InvalidProducerEpoch, "epoch of producer %d is %d, which is < the last seen epoch %d", h.ProducerID, h.ProducerEpoch, p.epoch)
+	if no := p.fences(h); no != nil {
+		return nil, no
 	}
 	if origin == Client {
 		if why := s.checkSequence(p, h); why != "" {
@@ -136,6 +136,14 @@ func (s *ProducerState) Check(h *protocol.BatchHeader, origin Origin, verified b
 		return nil, appendRefusal(errorcode.InvalidTxnState, "expected transactional write from producer %d", h.ProducerID)
 	}
 	return nil, nil
+}
+
+// fences refuses a batch whose epoch is below that of the producer.
+func (p *producer) fences(h *protocol.BatchHeader) *Refusal {
+	if p == nil || h.ProducerEpoch >= p.epoch {
+		return nil
+	}
+	return appendRefusal(errorcode.InvalidProducerEpoch, "epoch of producer %d is %d, which is < the last seen epoch %d", h.ProducerID, h.ProducerEpoch, p.epoch)
 }
 
 func (p *producer) duplicate(h *protocol.BatchHeader) *Duplicate {
@@ -188,12 +196,16 @@ func (s *ProducerState) OngoingTransaction(producerID int64, epoch int16) bool {
 
 // StartVerification remembers that the coordinator is about to be asked for a transactional batch whose producer has no transaction
 // open here. supportsEpochBump tells that it came by Produce of version 12 or above (transactions of version 2). What it
-// leaves behind makes Check refuse a later sequence as long as no transactional batch is appended: 45.
-func (s *ProducerState) StartVerification(h *protocol.BatchHeader, supportsEpochBump bool, nowMs int64) {
+// leaves behind makes Check refuse a later sequence as long as no transactional batch is appended: 45. A batch of a producer that has been fenced
+// here is refused with 47: its coordinator need not be asked.
+func (s *ProducerState) StartVerification(h *protocol.BatchHeader, supportsEpochBump bool, nowMs int64) *Refusal {
+	if no := s.producers[h.ProducerID].fences(h); no != nil {
+		return no
+	}
 	v := s.verifications[h.ProducerID]
 	if v == nil {
 		s.verifications[h.ProducerID] = &verification{nowMs, h.BaseSequence, h.ProducerEpoch, supportsEpochBump}
-		return
+		return nil
 	}
 	switch {
 	case h.ProducerEpoch > v.epoch:
@@ -201,6 +213,7 @@ func (s *ProducerState) StartVerification(h *protocol.BatchHeader, supportsEpoch
 	case h.ProducerEpoch == v.epoch:
 		v.lowestSequence = min(v.lowestSequence, h.BaseSequence)
 	}
+	return nil
 }
 
 // Verified tells whether the coordinator was asked for a producer's transactional batch, and neither a batch nor a marker was appended since: what is

@@ -41,10 +41,11 @@ func shorten(s string) string {
 // comparer compares answers of one session with the recorded ones.
 type comparer struct {
 	ids      *ids
-	from, to int64           // the time that the session took, ms since 1970
-	ahead    int64           // ms by which our clock runs ahead of the recording's
-	sent     map[uint64]bool // payloads that clients sent
-	masked   map[*Rule]int   // how many values each rule treated
+	from, to int64 // the time that the session took, ms since 1970
+	// least and most are the ms by which our clock has run ahead of the recording's so far: a time may have been stamped under any of them.
+	least, most int64
+	sent        map[uint64]bool // payloads that clients sent
+	masked      map[*Rule]int   // how many values each rule treated
 
 	// Of the step at hand:
 	api     string
@@ -357,8 +358,8 @@ func (c *comparer) bends(rule *Rule, recorded, our any) bool {
 var timeInText = regexp.MustCompile(`\d{13,19}`)
 
 func (c *comparer) sameTime(r, o int64) bool {
-	d := o - r - c.ahead
-	return max(d, -d) <= clockTolerance
+	d := o - r
+	return d >= c.least-clockTolerance && d <= c.most+clockTolerance
 }
 
 // sameButTimes tells whether two texts are the same but for times in milliseconds within the tolerance.

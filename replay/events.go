@@ -33,6 +33,8 @@ func (p *player) do(a action) error {
 	case initProducer:
 		p.coordinator(a.conn, 1, a.transactionalID)
 		p.initProducer(a)
+	case raiseEpoch:
+		p.raiseEpoch(a)
 	case awaitLeaders:
 		p.awaitLeaders(a)
 	case learnTopicID:
@@ -55,6 +57,28 @@ func (p *player) coordinator(conn string, kind int8, key string) {
 			return pollCode(c[0].ErrorCode)
 		}
 	})
+}
+
+// raiseEpoch asks without a pause, as the recorder did.
+func (p *player) raiseEpoch(a raiseEpoch) {
+	q := kmsg.NewPtrInitProducerIDRequest()
+	q.SetVersion(5)
+	q.TransactionalID, q.TransactionTimeoutMillis = &a.transactionalID, 60000
+	for {
+		r, err := p.ask(a.conn, q)
+		if err != nil {
+			p.pollDiffers("epochs of "+a.transactionalID, err.Error())
+			return
+		}
+		got := r.(*kmsg.InitProducerIDResponse)
+		if got.ErrorCode != errorcode.None {
+			p.pollDiffers("epochs of "+a.transactionalID, describe.Message(r).String())
+			return
+		}
+		if got.ProducerEpoch >= a.epoch {
+			return
+		}
+	}
 }
 
 func (p *player) initProducer(a initProducer) {

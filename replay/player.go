@@ -138,7 +138,7 @@ func (p *player) sleepUntil(at time.Duration) {
 // as its polling succeeded, and so does the player, whose polling may succeed earlier.
 func (p *player) follow(at time.Duration) {
 	p.shift = time.Since(p.began) - at
-	p.compare.ahead = p.shift.Milliseconds()
+	p.compare.least, p.compare.most = min(p.compare.least, p.shift.Milliseconds()), max(p.compare.most, p.shift.Milliseconds())
 }
 
 func (p *player) closeAll() {

@@ -41,6 +41,11 @@ type (
 	joinShareGroup struct{ conn, group, member, topic string }
 	// initProducer asks for a transactional id's coordinator and initialises it, until both succeed.
 	initProducer struct{ conn, transactionalID string }
+	// raiseEpoch initialises a transactional id until its producer has an epoch.
+	raiseEpoch struct {
+		conn, transactionalID string
+		epoch                 int16
+	}
 	// learnTopicID asks Metadata for a topic whose id the step that follows is the first to name.
 	learnTopicID struct{ conn, topic string }
 	// awaitLeaders polls Metadata and ListOffsets until every partition of a topic has a leader that answers.
@@ -53,6 +58,7 @@ type (
 func (awaitCoordinator) isAction() {}
 func (joinShareGroup) isAction()   {}
 func (initProducer) isAction()     {}
+func (raiseEpoch) isAction()       {}
 func (learnTopicID) isAction()     {}
 func (awaitLeaders) isAction()     {}
 func (closeConn) isAction()        {}
@@ -156,13 +162,33 @@ var Scripts = map[string]*Script{
 		"group.consumer.migration.policy": "disabled", "delete.topic.enable": "false",
 		"transaction.partition.verification.enable": "false", "unstable.api.versions.enable": "true",
 	}, events: []event{before(3, initProducer{"c1", "warm"}), before(3, awaitCoordinator{"c1", "g"})}},
-	"txn": {Config: map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}, events: []event{
+	"txn": {Gate: true, Began: time.UnixMilli(1796038633500), Config: map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}, events: []event{
 		before(4, initProducer{"c1", "warm"}),
 		before(58, awaitCoordinator{"c1", "gtx"}),
 		before(112, joinShareGroup{"c1", "g-read_uncommitted", "m1", "x5"}),
 		before(120, joinShareGroup{"c1", "g-read_committed", "m1", "x5"}),
 	}},
-	"txn-matrix": {events: []event{before(2, initProducer{"c1", "warm"}), before(2, awaitCoordinator{"c1", "g"})}},
+	"txn-matrix": {Gate: true, Began: time.UnixMilli(1796040864125), events: []event{before(2, initProducer{"c1", "warm"}), before(2, awaitCoordinator{"c1", "g"})}},
+	"txn-more": {Gate: true, Began: time.UnixMilli(1796040865000), Config: map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "300"}, events: []event{
+		before(4, initProducer{"c1", "warm"}),
+		before(4, awaitCoordinator{"c1", "g"}),
+	}},
+	"txn-epochs": {Gate: true, Began: time.UnixMilli(1796040801000), events: []event{
+		before(2, initProducer{"c1", "warm"}), before(2, awaitCoordinator{"c1", "gm"}),
+		before(3, raiseEpoch{"c1", "e1", 32763}), before(10, raiseEpoch{"c1", "e2", 32763}),
+	}},
+	"txn-version-0": {Gate: true, Began: time.UnixMilli(1796040801000), Features: map[string]int16{"transaction.version": 0}, Config: map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "300"}, events: []event{
+		before(3, initProducer{"c1", "warm"}), before(3, awaitCoordinator{"c1", "g"}),
+	}},
+	"txn-version-1": {Gate: true, Began: time.UnixMilli(1796040801000), Features: map[string]int16{"transaction.version": 1}, Config: map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "300"}, events: []event{
+		before(3, initProducer{"c1", "warm"}), before(3, awaitCoordinator{"c1", "g"}),
+	}},
+	"short-times": {Gate: true, Began: time.UnixMilli(1796041793430), Config: map[string]string{
+		"transactional.id.expiration.ms": "1500", "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
+		"producer.id.expiration.ms": "1500", "producer.id.expiration.check.interval.ms": "500", "offsets.retention.check.interval.ms": "500",
+		"connections.max.idle.ms": "7000", "group.consumer.min.session.timeout.ms": "1000", "group.consumer.session.timeout.ms": "2000",
+		"group.consumer.min.heartbeat.interval.ms": "100", "group.consumer.heartbeat.interval.ms": "500",
+	}, events: []event{before(3, initProducer{"c1", "warm"}), before(3, awaitCoordinator{"c1", "g"})}},
 }
 
 // Names are the names of Scripts in order.
