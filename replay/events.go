@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"kshare/protocol"
 	"kshare/protocol/describe"
 	"kshare/protocol/errorcode"
 
@@ -28,8 +29,12 @@ func (p *player) do(a action) error {
 		p.awaitCoordinator(a)
 	case joinShareGroup:
 		p.awaitCoordinator(awaitCoordinator{a.conn, a.group})
-		p.join(a)
+		p.join(a, 1)
 		p.polled = true
+	case awaitPartitions:
+		p.join(a.joinShareGroup, a.partitions)
+	case produceSingly:
+		return p.produceSingly(a)
 	case initProducer:
 		p.coordinator(a.conn, 1, a.transactionalID)
 		p.initProducer(a)
@@ -170,7 +175,34 @@ func metadataOf(topic string) *kmsg.MetadataRequest {
 	return q
 }
 
-func (p *player) join(a joinShareGroup) {
+// recordTime is the timestamp of the records that the recorder wrote.
+const recordTime = 1795996800000
+
+func (p *player) produceSingly(a produceSingly) error {
+	for range a.records {
+		b := protocol.NewBatchBuilder()
+		err := b.Append(recordTime, nil, []byte("v"))
+		if err != nil {
+			return err
+		}
+		x := kmsg.NewProduceRequestTopicPartition()
+		if x.Records, err = b.Finish(); err != nil {
+			return err
+		}
+		t := kmsg.NewProduceRequestTopic()
+		t.Topic, t.Partitions = a.topic, append(t.Partitions, x)
+		q := kmsg.NewPtrProduceRequest()
+		q.SetVersion(12)
+		q.Acks, q.TimeoutMillis, q.Topics = -1, 10000, append(q.Topics, t)
+		if _, err := p.ask(a.conn, q); err != nil {
+			return fmt.Errorf("writing to %s: %w", a.topic, err)
+		}
+	}
+	return nil
+}
+
+// join sends heartbeats of a member until it has so many partitions of its topic.
+func (p *player) join(a joinShareGroup, partitions int) {
 	epoch := int32(0)
 	p.poll(a.conn, "joining "+a.group, func() (kmsg.Request, func(kmsg.Response) pollState) {
 		q := kmsg.NewPtrShareGroupHeartbeatRequest()
@@ -185,7 +217,7 @@ func (p *player) join(a joinShareGroup) {
 				return pollCode(h.ErrorCode)
 			}
 			epoch = h.MemberEpoch
-			if h.Assignment == nil || len(h.Assignment.TopicPartitions) == 0 {
+			if h.Assignment == nil || len(h.Assignment.TopicPartitions) == 0 || len(h.Assignment.TopicPartitions[0].Partitions) < partitions {
 				return pollAgain
 			}
 			return pollDone

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"math"
 	"net"
 	"reflect"
 	"slices"
@@ -196,6 +197,9 @@ func (p *playback) unrecorded(c net.Conn, written []byte) bool {
 	case *kmsg.ShareGroupHeartbeatResponse:
 		r.MemberEpoch = 1
 		r.Assignment = &kmsg.ShareGroupHeartbeatResponseAssignment{TopicPartitions: make([]kmsg.ShareGroupHeartbeatResponseAssignmentTopicPartition, 1)}
+		r.Assignment.TopicPartitions[0].Partitions = []int32{0, 1}
+	case *kmsg.InitProducerIDResponse:
+		r.ProducerEpoch = math.MaxInt16
 	case *kmsg.MetadataResponse:
 		topic := q.(*kmsg.MetadataRequest).Topics[0].Topic
 		r.Topics = []kmsg.MetadataResponseTopic{{Topic: topic, TopicID: p.topics[*topic], Partitions: make([]kmsg.MetadataResponseTopicPartition, 1)}}

@@ -39,6 +39,16 @@ type (
 	// joinShareGroup is awaitCoordinator, a first heartbeat and further ones until partitions are assigned. It
 	// precedes each step called acquire-NAME, for the member m1 of the group g-NAME and the topic NAME.
 	joinShareGroup struct{ conn, group, member, topic string }
+	// awaitPartitions sends heartbeats of a member, the first with epoch 0, until it has so many partitions of its topic.
+	awaitPartitions struct {
+		joinShareGroup
+		partitions int
+	}
+	// produceSingly writes records of the value "v" to partition 0 of a topic, each in a request of its own.
+	produceSingly struct {
+		conn, topic string
+		records     int
+	}
 	// initProducer asks for a transactional id's coordinator and initialises it, until both succeed.
 	initProducer struct{ conn, transactionalID string }
 	// raiseEpoch initialises a transactional id until its producer has an epoch.
@@ -57,6 +67,7 @@ type (
 
 func (awaitCoordinator) isAction() {}
 func (joinShareGroup) isAction()   {}
+func (produceSingly) isAction()    {}
 func (initProducer) isAction()     {}
 func (raiseEpoch) isAction()       {}
 func (learnTopicID) isAction()     {}
@@ -137,17 +148,17 @@ var Scripts = map[string]*Script{
 	"dlq": {Gate: true, Features: map[string]int16{"share.version": 2}},
 	"off": {Gate: true, Features: map[string]int16{"share.version": 0}, events: []event{before(3, awaitCoordinator{"c1", "g"})}},
 
-	"acks":            {},
-	"admin":           {},
+	"acks":            {Gate: true},
+	"admin":           {Gate: true},
 	"admin-more":      {},
-	"classic":         {events: []event{before(3, awaitCoordinator{"c1", "g"})}},
-	"classic-limits":  {Config: map[string]string{"group.max.size": "2", "group.consumer.max.size": "2", "group.initial.rebalance.delay.ms": "1000"}, events: []event{before(2, awaitCoordinator{"c1", "g"})}},
+	"classic":         {Gate: true, events: []event{before(3, awaitCoordinator{"c1", "g"})}},
+	"classic-limits":  {Gate: true, Config: map[string]string{"group.max.size": "2", "group.consumer.max.size": "2", "group.initial.rebalance.delay.ms": "1000"}, events: []event{before(2, awaitCoordinator{"c1", "g"})}},
 	"configs":         {},
-	"delivery":        {},
+	"delivery":        {Gate: true},
 	"fetch-slots":     {Config: map[string]string{"max.incremental.fetch.session.cache.slots": "8"}},
 	"group-version-0": {Features: map[string]int16{"group.version": 0, "streams.version": 0}, events: []event{before(2, awaitCoordinator{"c1", "g"})}},
 	"kip848":          {events: []event{before(3, awaitCoordinator{"c1", "k"})}},
-	"offsets": {Began: time.UnixMilli(1796038965860), events: []event{
+	"offsets": {Gate: true, Began: time.UnixMilli(1796038965860), events: []event{
 		before(2, awaitCoordinator{"c1", "g-o1"}),
 		before(61, joinShareGroup{"c1", "g-st-latest", "m1", "st"}),
 		before(68, joinShareGroup{"c1", "g-st-earliest", "m1", "st"}),
@@ -155,9 +166,23 @@ var Scripts = map[string]*Script{
 		before(76, joinShareGroup{"c1", "g-st-dur1m", "m1", "st"}),
 		before(82, joinShareGroup{"c1", "g-default", "m1", "st"}),
 		before(102, joinShareGroup{"c1", "g-grow", "m1", "grow"}),
+		before(103, awaitPartitions{joinShareGroup{"c1", "g-grow", "m1", "grow"}, 2}),
+	}},
+	"limits": {Gate: true, Config: map[string]string{
+		"group.share.max.size": "2", "group.share.max.share.sessions": "2", "group.share.partition.max.record.locks": "100",
+		"group.share.min.session.timeout.ms": "1000", "group.share.session.timeout.ms": "2000",
+		"group.share.min.heartbeat.interval.ms": "100", "group.share.heartbeat.interval.ms": "500",
+	}, events: []event{
+		before(2, produceSingly{"c1", "one", 150}),
+		before(3, joinShareGroup{"c1", "g-one", "m1", "one"}),
+		before(16, joinShareGroup{"c1", "g-big0", "m1", "big0"}),
+		before(23, joinShareGroup{"c1", "g-big1", "m1", "big1"}),
+		before(28, awaitCoordinator{"c1", "g-sz"}),
+		before(35, joinShareGroup{"c1", "g-se", "m1", "se"}),
+		before(38, closeConn{"s2"}),
 	}},
 	"quotas": {},
-	"state":  {},
+	"state":  {Gate: true},
 	"switches": {Config: map[string]string{
 		"group.consumer.migration.policy": "disabled", "delete.topic.enable": "false",
 		"transaction.partition.verification.enable": "false", "unstable.api.versions.enable": "true",
