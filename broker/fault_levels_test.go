@@ -52,6 +52,13 @@ var levels = map[string]string{
 	"IncrementalAlterConfigs":    "resource",
 	"OffsetDelete":               "top partition",
 	"UpdateFeatures":             "top",
+	"AddPartitionsToTxn":         "top partition",
+	"AddOffsetsToTxn":            "top",
+	"EndTxn":                     "top",
+	"WriteTxnMarkers":            "partition",
+	"TxnOffsetCommit":            "partition",
+	"DescribeTransactions":       "entry",
+	"ListTransactions":           "top",
 	"DescribeCluster":            "top",
 	"DescribeProducers":          "partition",
 	"ConsumerGroupHeartbeat":     "top",
@@ -148,6 +155,8 @@ func fill(v reflect.Value, at int) {
 			setStrings(x, [...]string{"g", "h"}[at])
 		case "MemberID":
 			setStrings(x, [...]string{"m", "n"}[at])
+		case "TransactionalID", "TransactionalIDs":
+			setStrings(x, transactions[at], transactions...)
 		case "GroupIDs", "CoordinatorKeys":
 			setStrings(x, "", "g", "h")
 		case "Partition":
@@ -167,6 +176,9 @@ func fill(v reflect.Value, at int) {
 		}
 	}
 }
+
+// transactions are the transactional ids in requests that name several.
+var transactions = []string{"x", "y"}
 
 func fillList(name string, x reflect.Value) {
 	if x.Kind() != reflect.Slice {
@@ -232,6 +244,10 @@ func request(a *protocol.API, version int16) kmsg.Request {
 		q.MaxWaitMillis = 0
 	case *kmsg.ShareAcknowledgeRequest:
 		q.ShareSessionEpoch = 1
+	case *kmsg.WriteTxnMarkersRequest:
+		for i := range q.Markers {
+			q.Markers[i].ProducerID = int64(i) + 1
+		}
 	}
 	return q
 }
@@ -281,6 +297,10 @@ func named(v reflect.Value) (level, name string) {
 		return "group", get("GroupID")
 	case has("MemberID"):
 		return "member", get("MemberID")
+	case has("TransactionalID"):
+		return "entry", get("TransactionalID")
+	case has("ProducerID"):
+		return "entry", get("ProducerID")
 	}
 	return "", ""
 }
@@ -340,8 +360,13 @@ func wantHits(a *protocol.API, level fault.Level, addressed bool) []string {
 		groups, topics, partitions = groups[:1], topics[:1], partitions[1:]
 	}
 	prefix := []string{""}
-	if a.Name == "OffsetFetch" || a.Name == "DescribeShareGroupOffsets" {
+	switch a.Name {
+	case "OffsetFetch", "DescribeShareGroupOffsets":
 		prefix = groups
+	case "AddPartitionsToTxn":
+		prefix = []string{"x ", "y "}
+	case "WriteTxnMarkers":
+		prefix = []string{"1 ", "2 "}
 	}
 	var want []string
 	for _, g := range prefix {
@@ -364,6 +389,8 @@ func wantHits(a *protocol.API, level fault.Level, addressed bool) []string {
 		for _, g := range groups {
 			want = append(want, string(level)+" "+strings.TrimSpace(g))
 		}
+	case fault.Entry:
+		return []string{"entry x", "entry y"}
 	case fault.Member:
 		return []string{"member" + members[0], "member" + members[1]}
 	}
@@ -418,7 +445,7 @@ func addressOf(a *protocol.API, level fault.Level) string {
 
 // In every version of every API an error lands somewhere, at one level, which is the highest where the rule does not say.
 func TestErrorsLandInEveryVersion(t *testing.T) {
-	order := []string{"top", "group", "coordinator", "resource", "member", "topic", "partition"}
+	order := []string{"top", "group", "coordinator", "resource", "member", "entry", "topic", "partition"}
 	for _, a := range offered(t) {
 		for version := a.MinVersion; version <= a.MaxVersion; version++ {
 			if a.Name == "Produce" && version < 3 {

@@ -24,10 +24,12 @@ type entry map[string]reflect.Value
 var knownBy = []string{"Topic", "TopicID", "Partition", "Group", "GroupID", "ResourceType", "ResourceName", "Key", "MemberID", "InstanceID", "TransactionalID"}
 
 // requestNames are other names that lists of an answer have in requests, and what their elements are where those are no structs.
-var requestNames = map[string][]string{"Topics": {"TopicNames"}, "Coordinators": {"CoordinatorKeys"}, "Groups": {"GroupIDs"}}
+var requestNames = map[string][]string{"Topics": {"TopicNames"}, "Coordinators": {"CoordinatorKeys"}, "Groups": {"GroupIDs"},
+	"TransactionStates": {"TransactionalIDs"}}
 
 var plainElements = map[string]string{
 	"TopicNames": "Topic", "CoordinatorKeys": "Key", "Groups": "Group", "GroupIDs": "GroupID", "Partitions": "Partition",
+	"TransactionalIDs": "TransactionalID",
 }
 
 // entryOf is what an element of a list is known by.
@@ -40,6 +42,9 @@ func entryOf(v reflect.Value, list string) entry {
 		if f := v.FieldByName(name); f.IsValid() {
 			e[name] = f
 		}
+	}
+	if list == "Markers" { // a producer id is elsewhere what is answered, not what is asked for
+		e["ProducerID"] = v.FieldByName("ProducerID")
 	}
 	return e
 }
