@@ -29,10 +29,11 @@ orders-0: OUT_OF_ORDER_SEQUENCE_NUMBER (45)
 p1: producer <p1#2>, epoch 0
 p2: INVALID_REQUEST (42)
 
-# kshare offers no transactions yet.
+init-producer p3 txn=payments
 init-producer p3 txn=payments
 ----
-p3: UNSUPPORTED_VERSION (35)
+p3: producer <p3>, epoch 0
+p3: producer <p3>, epoch 1
 `,
 		optionNames: []string{"txn", "timeout", "id", "epoch", "once", "node", "version"},
 		least:       1, most: 1,

@@ -8,12 +8,15 @@ func init() {
 		usage:   "txn-add-offsets PRODUCER GROUP [id=PRODUCER|N] [epoch=N] [version=N]",
 		summary: "Adds the offsets of a group to the producer's transaction (AddOffsetsToTxn).",
 		example: `
-# kshare offers no transactions yet.
+topic orders
 init-producer p1 txn=payments
-txn-add-offsets p1 readers
+txn-add-offsets p1 readers version=3
+txn-describe payments
 ----
-p1: UNSUPPORTED_VERSION (35)
-AddOffsetsToTxn is not offered
+orders: 1 partition
+p1: producer <p1>, epoch 0
+p1: ok
+payments: Ongoing, producer <p1>, epoch 0, timeout 1m, __consumer_offsets
 `,
 		optionNames: []string{"id", "epoch", "version"},
 		least:       2, most: 2,

@@ -13,14 +13,19 @@ func init() {
 		summary: "Adds partitions to the producer's transaction (AddPartitionsToTxn). Clients go up to version 3; from 4 on it is the brokers' own, which verify=yes only asks whether the partitions " +
 			"are in the transaction.",
 		example: `
-# kshare offers no transactions yet.
-topic orders
+topic orders partitions=2
 init-producer p1 txn=payments
-txn-add-partitions p1 orders-0
+txn-add-partitions p1 orders-0 orders-1 version=3
+txn-add-partitions p1 orders-9 orders-0 version=3
+txn-describe payments
 ----
-orders: 1 partition
-p1: UNSUPPORTED_VERSION (35)
-AddPartitionsToTxn is not offered
+orders: 2 partitions
+p1: producer <p1>, epoch 0
+orders-0: ok
+orders-1: ok
+orders-0: OPERATION_NOT_ATTEMPTED (55)
+orders-9: UNKNOWN_TOPIC_OR_PARTITION (3)
+payments: Ongoing, producer <p1>, epoch 0, timeout 1m, partitions orders-0, orders-1
 `,
 		optionNames: []string{"id", "epoch", "verify", "version"},
 		least:       2, most: -1,

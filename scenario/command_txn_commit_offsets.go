@@ -11,14 +11,19 @@ func init() {
 			"[version=N]",
 		summary: "Commits offsets of a group in the producer's transaction (TxnOffsetCommit), as a member with its epoch or generation, or as nobody. id and epoch are the producer's.",
 		example: `
-# kshare offers no transactions yet.
 topic orders
 init-producer p1 txn=payments
 txn-commit-offsets p1 readers orders-0=5
+committed readers
+txn-end p1 commit
+committed readers
 ----
 orders: 1 partition
-p1: UNSUPPORTED_VERSION (35)
-TxnOffsetCommit is not offered
+p1: producer <p1>, epoch 0
+orders-0: ok
+readers: no offsets
+p1: committed, producer <p1>, epoch 1
+orders-0: 5
 `,
 		optionNames: []string{"id", "epoch", "member", "member-epoch", "instance", "metadata", "leader-epoch", "node", "version"},
 		freeWords:   true, least: 3, most: -1,

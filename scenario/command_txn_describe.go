@@ -17,10 +17,23 @@ func init() {
 		usage:   "txn-describe ID ... [times=yes]",
 		summary: "Shows the state of transactional ids (DescribeTransactions). times=yes shows how long ago a transaction began.",
 		example: `
-# kshare offers no transactions yet.
+topic orders
+txn-describe payments
+init-producer p1 txn=payments
+txn-describe payments
+produce orders-0 a producer=p1 txn=yes
+txn-describe payments
+txn-end p1 commit
 txn-describe payments
 ----
-DescribeTransactions is not offered
+orders: 1 partition
+payments: TRANSACTIONAL_ID_NOT_FOUND (105)
+p1: producer <p1>, epoch 0
+payments: Empty, producer <p1>, epoch 0, timeout 1m
+orders-0: offset 0
+payments: Ongoing, producer <p1>, epoch 0, timeout 1m, partitions orders-0
+p1: committed, producer <p1>, epoch 1
+payments: CompleteCommit, producer <p1>, epoch 1, timeout 1m
 `,
 		optionNames: []string{"times"},
 		least:       1, most: -1,

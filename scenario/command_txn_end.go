@@ -15,12 +15,24 @@ func init() {
 		summary: "Ends the producer's transaction (EndTxn) and waits until its markers are written, which once=yes does not. From version 5 on the producer has a new epoch with each transaction, or " +
 			"a new id.",
 		example: `
-# kshare offers no transactions yet.
+topic orders
 init-producer p1 txn=payments
+produce orders-0 a producer=p1 txn=yes
+txn-end p1 abort
+produce orders-0 b producer=p1 txn=yes
+txn-end p1 commit
+read orders-0 isolation=read_committed
 txn-end p1 commit
 ----
-p1: UNSUPPORTED_VERSION (35)
-EndTxn is not offered
+orders: 1 partition
+p1: producer <p1>, epoch 0
+orders-0: offset 0
+p1: aborted, producer <p1>, epoch 1
+orders-0: offset 2
+p1: committed, producer <p1>, epoch 2
+orders-0: to 4; aborted: <p1> from 0
+  0 a | 1 (abort) | 2 b | 3 (commit)
+p1: INVALID_TXN_STATE (48)
 `,
 		optionNames: []string{"id", "epoch", "once", "version"},
 		least:       2, most: 2,

@@ -16,10 +16,23 @@ func init() {
 		usage:   "txn-list [states=STATE,...] [producers=PRODUCER|N,...] [pattern=PATTERN] [longer=DURATION] [version=N]",
 		summary: "Lists the transactional ids of all nodes (ListTransactions) that the script has to do with: those in the states, of the producers, that the regular expression matches and whose transaction lasts longer.",
 		example: `
-# kshare offers no transactions yet.
+topic orders
+init-producer p1 txn=payments
+init-producer p2 txn=refunds
+produce orders-0 a producer=p2 txn=yes
 txn-list
+txn-list states=Ongoing,Bored
+txn-list pattern=pay.*
 ----
-ListTransactions is not offered
+orders: 1 partition
+p1: producer <p1>, epoch 0
+p2: producer <p2>, epoch 0
+orders-0: offset 0
+payments: Empty, producer <p1>
+refunds: Ongoing, producer <p2>
+refunds: Ongoing, producer <p2>
+unknown states: Bored
+payments: Empty, producer <p1>
 `,
 		optionNames: []string{"states", "producers", "pattern", "longer", "version"},
 		run:         txnList,

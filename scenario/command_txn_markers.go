@@ -13,14 +13,18 @@ func init() {
 		summary: "Writes the markers that end a transaction on partitions, as a transaction coordinator does (WriteTxnMarkers). transaction-version is in version 2: from 2 on the epoch is to be " +
 			"greater than that of the transaction.",
 		example: `
-# kshare offers no transactions yet.
 topic orders
-init-producer p1
-txn-markers p1 commit orders-0
+init-producer p1 txn=payments
+produce orders-0 a producer=p1 txn=yes
+txn-markers p1 abort orders-0 epoch=1
+read orders-0
 ----
 orders: 1 partition
 p1: producer <p1>, epoch 0
-WriteTxnMarkers is not offered
+orders-0: offset 0
+orders-0: ok
+orders-0: to 2
+  0 a | 1 (abort)
 `,
 		optionNames: []string{"id", "epoch", "coordinator-epoch", "transaction-version", "node", "version"},
 		least:       3, most: -1,
