@@ -291,7 +291,8 @@ func (c *Cluster) replayGroups() error {
 
 // replayGroupsOf rebuilds the groups that a partition of __consumer_offsets keeps.
 func (c *Cluster) replayGroupsOf(p *partition, e *coordinator.Effects) error {
-	err := p.eachRecord(func(h *protocol.BatchHeader, r *protocol.Record) error {
+	ended := func(producerID int64, commit bool) { c.groups.coordinator.EndTransaction(p.index, producerID, commit) }
+	err := p.eachRecordOrMarker(ended, func(h *protocol.BatchHeader, r *protocol.Record) error {
 		producerID := int64(-1)
 		if h.IsTransactional() {
 			producerID = h.ProducerID
@@ -328,8 +329,16 @@ func (c *Cluster) reloadGroups() {
 
 // eachRecord calls f for each data record of the partition's log.
 func (p *partition) eachRecord(f func(*protocol.BatchHeader, *protocol.Record) error) error {
+	return p.eachRecordOrMarker(func(int64, bool) {}, f)
+}
+
+// eachRecordOrMarker calls f for each data record of the partition's log, and ended for the end of each producer's transaction.
+func (p *partition) eachRecordOrMarker(ended func(producerID int64, commit bool), f func(*protocol.BatchHeader, *protocol.Record) error) error {
 	return p.eachBatch(p.log.StartOffset(), func(h *protocol.BatchHeader, batch []byte) error {
 		if h.IsControl() {
+			if control, _, ok := protocol.ParseEndTxnMarker(h, batch); ok {
+				ended(h.ProducerID, control == protocol.ControlCommit)
+			}
 			return nil
 		}
 		reader, err := protocol.OpenRecords(h, batch, protocol.NoRecordLimit)

@@ -118,8 +118,7 @@ type Transition struct {
 	Next   Transaction
 	Forget bool // the id expires: a tombstone is stored
 
-	from    *entry
-	fencing bool // the owner is fenced: its transaction is aborted without being asked
+	from *entry
 	// completion is set where all markers are written: if that cannot be stored they are still wanted.
 	completion bool
 }
@@ -164,8 +163,6 @@ type entry struct {
 	stuck bool
 	// completing is set from the moment a decided transaction is stored until its markers are written.
 	completing bool
-	// fenceFailed is set where a fence could not be stored. The next one does not raise the epoch again.
-	fenceFailed bool
 }
 
 func (e *entry) busy() bool { return e.pending != nil || e.stuck || e.completing }
@@ -457,22 +454,12 @@ func (c *Coordinator) abort(now time.Time, id string, e *entry) Decision {
 	}
 	flow := Flow(c.config.Level())
 	next := e.Transaction
-	if e.fenceFailed && flow == Flow2 {
-		next.Epoch--
-	}
-	if flow != Flow2 {
-		if !e.fenceFailed {
-			next.Epoch++
-		}
-		next.LastEpoch = NoEpoch
+	if flow != Flow2 { // which raises the epoch with every end
+		next.Epoch, next.LastEpoch = e.Epoch+1, NoEpoch
 	}
 	next.prepare(now, false, flow)
 	next.NextProducerID = NoProducerID
-	d := c.begin(id, e, next)
-	if d.Transition != nil {
-		d.Transition.fencing = true
-	}
-	return d
+	return c.begin(id, e, next)
 }
 
 // begin makes the id pending until the change is stored.
@@ -511,7 +498,6 @@ func (c *Coordinator) Stored(now time.Time, t *Transition) *Markers {
 	if !e.State.preparing() {
 		return nil
 	}
-	e.fenceFailed = false
 	return e.markers(t.ID)
 }
 
@@ -528,7 +514,6 @@ func (c *Coordinator) Unstored(now time.Time, t *Transition) {
 		return
 	}
 	e.pending = nil
-	e.fenceFailed = e.fenceFailed || t.fencing
 	if e.Epoch == NoEpoch {
 		delete(c.ids, t.ID)
 		return
