@@ -83,6 +83,14 @@ func (h *BatchHeader) IsControl() bool { return h.Attributes&AttributeControl !=
 // IsLogAppendTime tells whether every record's timestamp is MaxTimestamp.
 func (h *BatchHeader) IsLogAppendTime() bool { return h.Attributes&AttributeLogAppendTime != 0 }
 
+// DeleteHorizon is the time in ms from which compaction drops the batch's tombstones or its marker, -1 where none is set.
+func (h *BatchHeader) DeleteHorizon() int64 {
+	if h.Attributes&AttributeDeleteHorizon == 0 {
+		return -1
+	}
+	return h.BaseTimestamp
+}
+
 // AppendTo appends the header's 61 bytes to b as they stand, the CRC included.
 func (h *BatchHeader) AppendTo(b []byte) []byte {
 	be := binary.BigEndian

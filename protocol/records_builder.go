@@ -19,12 +19,16 @@ type BatchBuilder struct {
 	Control       bool
 	// LogAppendTime, if it is 0 or more, is the timestamp in ms of all records; they keep their own deltas behind it.
 	LogAppendTime int64
+	// DeleteHorizon, if it is 0 or more, is the time in ms from which compaction drops the batch's tombstones. It takes the place of the base
+	// timestamp (KIP-534).
+	DeleteHorizon int64
 
 	out    []byte // where the batch goes: the header's room, then the records unless they are compressed
 	start  int    // of the batch in out
 	z      *Compressor
 	record []byte
 	num    int32
+	delta  int32 // of the next record
 	base   int64
 	max    int64
 	maxAt  int64
@@ -32,7 +36,7 @@ type BatchBuilder struct {
 
 // NewBatchBuilder returns a builder for uncompressed batches without producer. Call Append next.
 func NewBatchBuilder() *BatchBuilder {
-	b := &BatchBuilder{ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1, LeaderEpoch: -1, LogAppendTime: -1}
+	b := &BatchBuilder{ProducerID: -1, ProducerEpoch: -1, BaseSequence: -1, LeaderEpoch: -1, LogAppendTime: -1, DeleteHorizon: -1}
 	_ = b.Reset(nil)
 	return b
 }
@@ -40,7 +44,7 @@ func NewBatchBuilder() *BatchBuilder {
 // Reset begins a batch behind what dst holds, with the fields as they are set now.
 // It fails for an unknown codec or a level that the codec does not have.
 func (b *BatchBuilder) Reset(dst []byte) (err error) {
-	b.start, b.num, b.base, b.max, b.maxAt = len(dst), 0, -1, -1, -1
+	b.start, b.num, b.delta, b.base, b.max, b.maxAt = len(dst), 0, 0, -1, -1, -1
 	b.out, b.z = append(dst, make([]byte, BatchHeaderSize)...), nil
 	if b.Compression.Type != CompressionNone {
 		b.z, err = NewCompressor(b.out, b.Compression)
@@ -58,6 +62,10 @@ func (b *BatchBuilder) Len() int {
 
 // NumRecords is the number of records appended since Reset.
 func (b *BatchBuilder) NumRecords() int32 { return b.num }
+
+// SkipTo leaves a gap: the next record has this offset delta, which is no smaller than it would have been. Behind the last record it says where the
+// batch ends.
+func (b *BatchBuilder) SkipTo(offsetDelta int32) { b.delta = offsetDelta }
 
 // Append adds a record with the next offset. The timestamp is in ms; a nil key or value is null.
 func (b *BatchBuilder) Append(timestamp int64, key, value []byte, headers ...Header) error {
@@ -94,18 +102,21 @@ func (b *BatchBuilder) appendHeader(h Header) {
 // append writes a record whose encoded headers are in b.record.
 func (b *BatchBuilder) append(timestamp int64, key, value []byte, numHeaders int32) error {
 	headers := len(b.record)
-	if b.num == math.MaxInt32 {
-		return fmt.Errorf("%w: a batch holds no more than %d", ErrInvalidRecord, b.num)
+	if b.delta == math.MaxInt32 {
+		return fmt.Errorf("%w: a batch holds no more than %d", ErrInvalidRecord, b.delta)
 	}
 	if b.num == 0 {
 		b.base = timestamp
+		if b.DeleteHorizon >= 0 {
+			b.base = b.DeleteHorizon
+		}
 	}
 	if timestamp > b.max {
-		b.max, b.maxAt = timestamp, b.BaseOffset+int64(b.num)
+		b.max, b.maxAt = timestamp, b.BaseOffset+int64(b.delta)
 	}
 	body := append(b.record, 0) // attributes: none are defined
 	body = binary.AppendVarint(body, timestamp-b.base)
-	body = binary.AppendVarint(body, int64(b.num))
+	body = binary.AppendVarint(body, int64(b.delta))
 	body = appendSized(body, key)
 	body = appendSized(body, value)
 	body = binary.AppendVarint(body, int64(numHeaders))
@@ -115,6 +126,7 @@ func (b *BatchBuilder) append(timestamp int64, key, value []byte, numHeaders int
 		return fmt.Errorf("%w: it takes %d bytes", ErrInvalidRecord, length)
 	}
 	b.num++
+	b.delta++
 	if b.z == nil {
 		b.out = binary.AppendVarint(b.out, int64(length))
 		b.out = append(b.out, body[headers:]...)
@@ -185,7 +197,7 @@ func (b *BatchBuilder) Finish() ([]byte, error) {
 func (b *BatchBuilder) Header(size int) BatchHeader {
 	h := BatchHeader{
 		BaseOffset: b.BaseOffset, Length: int32(size - batchLengthStart), PartitionLeaderEpoch: b.LeaderEpoch, Magic: 2,
-		Attributes: int16(b.Compression.Type), LastOffsetDelta: b.num - 1, BaseTimestamp: b.base, MaxTimestamp: b.max,
+		Attributes: int16(b.Compression.Type), LastOffsetDelta: b.delta - 1, BaseTimestamp: b.base, MaxTimestamp: b.max,
 		ProducerID: b.ProducerID, ProducerEpoch: b.ProducerEpoch, BaseSequence: b.BaseSequence, NumRecords: b.num,
 	}
 	if b.Transactional {
@@ -193,6 +205,9 @@ func (b *BatchBuilder) Header(size int) BatchHeader {
 	}
 	if b.Control {
 		h.Attributes |= AttributeControl
+	}
+	if b.DeleteHorizon >= 0 {
+		h.Attributes |= AttributeDeleteHorizon
 	}
 	if b.LogAppendTime >= 0 {
 		h.Attributes |= AttributeLogAppendTime

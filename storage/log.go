@@ -11,6 +11,8 @@ package storage
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	"kshare/protocol"
 )
@@ -33,7 +35,25 @@ type Batch struct {
 	Size         int32 // bytes
 }
 
-// Log is the record log of one partition: batches of magic 2 in offset order.
+// Segment is a part of a log that retention and compaction deal with as a whole.
+type Segment struct {
+	BaseOffset     int64 // at or below that of its first batch
+	Size           int64 // bytes of its batches, those too that the log's start has passed
+	FirstTimestamp int64 // max timestamp of its first batch, ms; -1 for none
+	MaxTimestamp   int64 // the largest of all its batches, ms; -1 for none
+}
+
+// Note takes in a batch that is put behind the segment's last.
+func (s *Segment) Note(b *Batch) {
+	if s.Size == 0 {
+		s.FirstTimestamp, s.MaxTimestamp = b.MaxTimestamp, -1
+	}
+	s.Size += int64(b.Size)
+	s.MaxTimestamp = max(s.MaxTimestamp, b.MaxTimestamp)
+}
+
+// Log is the record log of one partition: batches of magic 2 in offset order. They lie in segments, of which the last, the active one, is appended to. An
+// internal log need have none.
 // Invariant: StartOffset() <= EndOffset(); every batch has LastOffset >= StartOffset().
 type Log interface {
 	// Append adds a batch at the end. Its header names its base offset, which is at least EndOffset, and the
@@ -59,6 +79,27 @@ type Log interface {
 	Batches(offset int64, f func(Batch) bool) error
 	// Size is the number of bytes that the log's batches take.
 	Size() int64
+	// Roll has the next batch begin a segment. A store may begin one earlier by itself.
+	Roll()
+	// Active is the active segment; its Size is 0 where there is none.
+	Active() Segment
+	// Segments are all segments in order. Those whose batches the start has passed are gone.
+	Segments() []Segment
+	// Replace puts batches in place of the segments that begin in [base, end), which are some of the log's and do not include the active one, as one
+	// segment; without batches those segments go. The batches lie in [base, end) too, and the log's offsets stay as they are. A crash leaves either the
+	// segments, the first of them perhaps gone where there are no batches, or the batches. On an error either holds too.
+	Replace(base, end int64, batches [][]byte) error
+}
+
+// Replaced finds the segments that a Log.Replace means.
+func Replaced(segments []Segment, base, end int64) (from, to int, err error) {
+	at := func(offset int64) int {
+		return slices.IndexFunc(segments, func(s Segment) bool { return s.BaseOffset == offset })
+	}
+	if from, to = at(base), at(end); from < 0 || to <= from {
+		return 0, 0, fmt.Errorf("replace: no segments of the log begin at %d and end at %d", base, end)
+	}
+	return from, to, nil
 }
 
 // Commit is a write that may not be durable yet.

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -68,6 +70,8 @@ func (m *memory) Close() error {
 
 type memoryLog struct {
 	batches    runs.List
+	segments   []Segment // none is empty
+	rolled     bool
 	start, end int64
 }
 
@@ -76,6 +80,12 @@ func (l *memoryLog) Append(header *protocol.BatchHeader, batch []byte) error {
 		return err
 	}
 	l.batches.Append(batch)
+	if len(l.segments) == 0 || l.rolled {
+		l.segments = append(l.segments, Segment{BaseOffset: header.BaseOffset})
+		l.rolled = false
+	}
+	where := BatchOf(header)
+	l.segments[len(l.segments)-1].Note(&where)
 	l.end = header.LastOffset() + 1
 	return nil
 }
@@ -90,7 +100,18 @@ func (l *memoryLog) SetStartOffset(offset int64) error {
 	}
 	l.batches.DropBelow(offset)
 	l.start = offset
+	passed := len(l.segments)
+	if !l.batches.Empty() {
+		passed = l.segmentsFrom(l.batches.First()+1) - 1
+	}
+	l.segments = slices.Delete(l.segments, 0, passed)
 	return nil
+}
+
+// segmentsFrom is how many segments begin below an offset.
+func (l *memoryLog) segmentsFrom(offset int64) int {
+	n, _ := slices.BinarySearchFunc(l.segments, offset, func(s Segment, o int64) int { return cmp.Compare(s.BaseOffset, o) })
+	return n
 }
 
 func (l *memoryLog) Truncate(offset int64) error {
@@ -98,10 +119,53 @@ func (l *memoryLog) Truncate(offset int64) error {
 		return nil
 	}
 	l.batches.Truncate(offset)
-	l.end = l.start
-	if !l.batches.Empty() {
-		l.end = l.batches.Last() + 1
+	if l.end = l.start; l.batches.Empty() {
+		l.segments = nil
+		return nil
 	}
+	l.end = l.batches.Last() + 1
+	l.segments = l.segments[:l.segmentsFrom(l.end)]
+	last := &l.segments[len(l.segments)-1]
+	last.Size = 0
+	return l.Batches(last.BaseOffset, func(b Batch) bool {
+		last.Note(&b)
+		return true
+	})
+}
+
+func (l *memoryLog) Roll() { l.rolled = true }
+
+func (l *memoryLog) Active() Segment {
+	if len(l.segments) == 0 {
+		return Segment{}
+	}
+	return l.segments[len(l.segments)-1]
+}
+
+func (l *memoryLog) Segments() []Segment { return slices.Clone(l.segments) }
+
+func (l *memoryLog) Replace(base, end int64, batches [][]byte) error {
+	from, to, err := Replaced(l.segments, base, end)
+	if err != nil {
+		return err
+	}
+	var cleaned runs.List
+	seg := Segment{BaseOffset: base}
+	for _, b := range batches {
+		header, err := protocol.ParseBatchHeader(b)
+		if err != nil {
+			return fmt.Errorf("replace: %w", err)
+		}
+		where := BatchOf(&header)
+		seg.Note(&where)
+		cleaned.Append(b)
+	}
+	l.batches.Replace(base, end, &cleaned)
+	with := []Segment{seg}
+	if seg.Size == 0 {
+		with = nil
+	}
+	l.segments = slices.Replace(l.segments, from, to, with...)
 	return nil
 }
 

@@ -31,7 +31,7 @@ func crashed(t *rapid.T, flush Flush, check func(m *storagetest.Machine, fs *vfs
 	commit(t)
 	t.Repeat(map[string]func(*rapid.T){
 		"Append": m.Append, "Append2": m.Append, "Append3": m.Append,
-		"SetStartOffset": m.SetStartOffset, "Truncate": m.Truncate, "DeleteLog": m.DeleteLog,
+		"SetStartOffset": m.SetStartOffset, "Truncate": m.Truncate, "DeleteLog": m.DeleteLog, "Roll": m.Roll, "Replace": m.Replace,
 		"PutMetadata": m.PutMetadata, "Commit": commit,
 		"Reopen": func(t *rapid.T) {
 			require.NoError(t, m.Store.Close())

@@ -22,6 +22,7 @@ const (
 	headerWindow = 8 << 10
 
 	segmentSuffix = ".log"
+	swapSuffix    = ".swap"
 	temporary     = ".tmp"
 )
 
@@ -38,6 +39,8 @@ type segment struct {
 	size int64    // bytes of whole batches
 	torn bool     // the file may not be appended to before it is cut to size
 	gone bool     // it is removed
+	// first and latest are the max timestamps, ms, of the first batch and of all; -1 for none.
+	first, latest int64
 	// index has a mark for the first batch and for each that begins indexBytes or more behind the mark before.
 	index []mark
 }
@@ -64,6 +67,10 @@ func (s *segment) fits(base int64, n int, limit int64) bool {
 
 // note takes a batch in the index that lies at the end.
 func (s *segment) note(h *protocol.BatchHeader) {
+	if s.size == 0 {
+		s.first, s.latest = h.MaxTimestamp, -1
+	}
+	s.latest = max(s.latest, h.MaxTimestamp)
 	if n := len(s.index); n == 0 || s.size-int64(s.index[n-1].at) >= indexBytes {
 		s.index = append(s.index, mark{offset: uint32(h.BaseOffset - s.base), at: uint32(s.size)})
 	}
@@ -120,10 +127,10 @@ func (s *segment) cut(size int64) (err error) {
 
 // truncate keeps the batches that begin before the position at, which is where a batch begins, and forgets the rest.
 func (s *segment) truncate(at int64) error {
-	last := s.base - 1
+	last, latest := s.base-1, int64(-1)
 	if err := s.headers(0, func(h *protocol.BatchHeader, p int64) bool {
 		if p < at {
-			last = h.LastOffset()
+			last, latest = h.LastOffset(), max(latest, h.MaxTimestamp)
 		}
 		return p < at
 	}); err != nil {
@@ -133,7 +140,7 @@ func (s *segment) truncate(at int64) error {
 		return err
 	}
 	s.index = s.index[:sort.Search(len(s.index), func(i int) bool { return int64(s.index[i].at) >= at })]
-	s.size, s.last = at, last
+	s.size, s.last, s.latest = at, last, latest
 	return nil
 }
 
@@ -170,6 +177,11 @@ func (s *segment) remove() error {
 		s.file = file
 	}
 	return errors.Join(err, again)
+}
+
+// described is the segment as others see it.
+func (s *segment) described() storage.Segment {
+	return storage.Segment{BaseOffset: s.base, Size: s.size, FirstTimestamp: s.first, MaxTimestamp: s.latest}
 }
 
 // floor is a position at or before the batch that holds offset, or the first behind it.

@@ -24,6 +24,9 @@ type segmentLog struct {
 	start, end int64
 	first      int64     // position of the first live batch in segments[0]; 0 where there is none
 	recent     runs.List // all batches from recent.First() on
+	rolled     bool      // the next batch begins a segment
+	// unfinished is what kept a Replace from removing the segments that it had replaced. The next start removes them.
+	unfinished error
 }
 
 func openSegmentLog(s *store, id storage.PartitionID) (*segmentLog, error) {
@@ -59,6 +62,9 @@ func (l *segmentLog) openSegments() error {
 	fs := l.store.fs
 	names, err := fs.List(l.dir)
 	if err != nil {
+		return err
+	}
+	if names, err = finishSwaps(fs, l.dir, names); err != nil {
 		return err
 	}
 	slices.Sort(names)
@@ -172,7 +178,7 @@ func (l *segmentLog) active(base int64, n int) (*segment, error) {
 	limit := min(l.store.options.SegmentBytes, math.MaxUint32)
 	if k := len(l.segments); k > 0 {
 		seg := l.segments[k-1]
-		if seg.fits(base, n, limit) {
+		if seg.fits(base, n, limit) && !(l.rolled && seg.size > 0) {
 			return seg, nil
 		}
 		// A log's last segment alone may end in an incomplete write, so the one before is made safe first.
@@ -195,8 +201,26 @@ func (l *segmentLog) active(base int64, n int) (*segment, error) {
 		return nil, err
 	}
 	l.segments = append(l.segments, seg)
+	l.rolled = false
 	l.store.wrote(seg, append(dirs, l.dir)...)
 	return seg, nil
+}
+
+func (l *segmentLog) Roll() { l.rolled = true }
+
+func (l *segmentLog) Active() storage.Segment {
+	if len(l.segments) == 0 {
+		return storage.Segment{}
+	}
+	return l.segments[len(l.segments)-1].described()
+}
+
+func (l *segmentLog) Segments() []storage.Segment {
+	all := make([]storage.Segment, len(l.segments))
+	for i, seg := range l.segments {
+		all[i] = seg.described()
+	}
+	return all
 }
 
 func (l *segmentLog) StartOffset() int64 { return l.start }

@@ -236,3 +236,14 @@ func (l *stateLog) Size() int64 {
 	}
 	return l.size
 }
+
+// An internal log has no segments.
+
+func (l *stateLog) Roll()                       {}
+func (l *stateLog) Active() storage.Segment     { return storage.Segment{} }
+func (l *stateLog) Segments() []storage.Segment { return nil }
+
+func (l *stateLog) Replace(base, end int64, _ [][]byte) error {
+	_, _, err := storage.Replaced(nil, base, end)
+	return err
+}

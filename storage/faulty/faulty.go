@@ -63,7 +63,7 @@ func (f *fault) check() error {
 // New makes a store that can fail of one that works. Nothing fails at first.
 func New(s storage.Store) *Store { return &Store{Store: s, logs: map[storage.PartitionID]*log{}} }
 
-// FailWrites has the next n writes fail, all of them where n is 0: of records, log starts and metadata. Without an error the disk is full (ENOSPC). It
+// FailWrites has the next n writes fail, all of them where n is 0: of records, log starts, what cleaning leaves and metadata. Without an error the disk is full (ENOSPC). It
 // takes the place of what was told before.
 func (s *Store) FailWrites(n int, err error) {
 	if err == nil {
@@ -142,6 +142,13 @@ func (l *log) Truncate(offset int64) error {
 		return err
 	}
 	return l.Log.Truncate(offset)
+}
+
+func (l *log) Replace(base, end int64, batches [][]byte) error {
+	if err := l.faults.writes.check(); err != nil {
+		return err
+	}
+	return l.Log.Replace(base, end, batches)
 }
 
 func (l *log) Read(offset, end int64, maxBytes int, atLeastOne bool) ([][]byte, error) {

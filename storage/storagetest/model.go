@@ -173,6 +173,44 @@ func (m *Machine) Truncate(t *rapid.T) {
 	model.truncate(offset)
 }
 
+// Roll has the next batch of a random log begin a segment.
+func (m *Machine) Roll(t *rapid.T) {
+	_, l, _ := m.open(t)
+	l.Roll()
+}
+
+// Replace leaves some of the batches of some segments of a random log, or none.
+func (m *Machine) Replace(t *rapid.T) {
+	_, l, model := m.open(t)
+	segments := l.Segments()
+	if len(segments) < 2 {
+		require.Error(t, l.Replace(model.start, model.end, nil))
+		return
+	}
+	from := rapid.IntRange(0, len(segments)-2).Draw(t, "from")
+	to := rapid.IntRange(from+1, len(segments)-1).Draw(t, "to")
+	base, end := segments[from].BaseOffset, segments[to].BaseOffset
+	require.Error(t, l.Replace(base, model.end, nil), "the active segment stays")
+	require.Error(t, l.Replace(end, base, nil))
+	var left [][]byte
+	model.batches = slices.DeleteFunc(model.batches, func(b modelBatch) bool {
+		if b.where.BaseOffset < base || b.where.BaseOffset >= end {
+			return false
+		}
+		if rapid.Bool().Draw(t, "goes") {
+			return true
+		}
+		left = append(left, bytes.Clone(b.bytes))
+		return false
+	})
+	require.NoError(t, l.Replace(base, end, left))
+	want := len(segments) - (to - from)
+	if len(left) > 0 {
+		want++
+	}
+	require.Len(t, l.Segments(), want)
+}
+
 // Read reads a part of a random log.
 func (m *Machine) Read(t *rapid.T) {
 	_, l, model := m.open(t)
@@ -294,6 +332,32 @@ func (m *modelLog) compare(l storage.Log) error {
 	}
 	if !slices.Equal(batches, want) {
 		return fmt.Errorf("its batches are %v, want %v", batches, want)
+	}
+	return compareSegments(l, want)
+}
+
+// compareSegments tells how a log's segments do not fit its batches. Of a segment whose first batches the start has passed they tell less than it does.
+func compareSegments(l storage.Log, batches []storage.Batch) error {
+	segments := l.Segments()
+	for i, s := range segments {
+		if i == len(segments)-1 && s != l.Active() {
+			return fmt.Errorf("the active segment is %+v, the last one %+v", l.Active(), s)
+		}
+		var own storage.Segment
+		for ; len(batches) > 0 && (i == len(segments)-1 || batches[0].BaseOffset < segments[i+1].BaseOffset); batches = batches[1:] {
+			if batches[0].BaseOffset < s.BaseOffset {
+				return fmt.Errorf("the batch at %d lies before its segment %+v", batches[0].BaseOffset, s)
+			}
+			own.Note(&batches[0])
+		}
+		complete := own.Size == s.Size
+		own.BaseOffset = s.BaseOffset
+		if complete && s != own || s.Size < own.Size || s.MaxTimestamp < own.MaxTimestamp || !complete && i > 0 {
+			return fmt.Errorf("segment %d is %+v, its batches give %+v", i, s, own)
+		}
+	}
+	if len(segments) > 0 && len(batches) > 0 {
+		return fmt.Errorf("no segment holds the batches from %d on", batches[0].BaseOffset)
 	}
 	return nil
 }

@@ -170,6 +170,21 @@ func (l *List) DropOldestRun() int64 {
 	return before - l.size
 }
 
+// Replace puts the batches of another list, which is used up, in place of those that lie in [base, end). Both are bounds between batches.
+func (l *List) Replace(base, end int64, with *List) {
+	behind := List{runs: slices.Clone(l.runs), arena: l.arena, open: l.open, size: l.size}
+	behind.DropBelow(end)
+	l.Truncate(base)
+	l.runs = append(slices.Clip(l.runs), with.runs...)
+	l.size += with.size + behind.size
+	l.arena, l.open = with.arena, with.open
+	if behind.Empty() {
+		return
+	}
+	l.runs = append(l.runs, behind.runs...)
+	l.arena, l.open = behind.arena, behind.open
+}
+
 func (l *List) dropRuns(n int) {
 	for i := range n {
 		l.size -= int64(l.runs[i].size())
