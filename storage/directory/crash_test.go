@@ -41,7 +41,7 @@ func crashed(t *rapid.T, flush Flush, check func(m *storagetest.Machine, fs *vfs
 	})
 }
 
-func reopened(t *rapid.T, fs vfs.FS, flush Flush, look func(storage.Store)) {
+func reopened(t require.TestingT, fs vfs.FS, flush Flush, look func(storage.Store)) {
 	s, err := OpenFS(fs, "dir", small(flush))
 	require.NoError(t, err)
 	look(s)
@@ -60,7 +60,7 @@ func TestPowerLossLosesNothingThatWasAnswered(t *testing.T) {
 
 // killed is what the operating system holds at this moment. A crash clone is that and taken in one step, but brings
 // back files that were removed since the last sync.
-func killed(t *rapid.T, fs *vfs.MemFS) *vfs.MemFS {
+func killed(t require.TestingT, fs *vfs.MemFS) *vfs.MemFS {
 	clone := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
 	var tidy func(dir string)
 	tidy = func(dir string) {

@@ -90,13 +90,16 @@ func (l *segmentLog) recentFrom() int64 {
 	return l.recent.First()
 }
 
-// removeSegments removes the segments from one to another, the oldest first: what supersedes a record goes no earlier than the record.
+// removeSegments removes the segments from one to another, the oldest first: what supersedes a record goes no earlier than the record, on the disk too.
 func (l *segmentLog) removeSegments(from, to int) error {
 	for ; from < to; to-- {
 		if err := l.remove(l.segments[from]); err != nil {
 			return err
 		}
 		l.segments = slices.Delete(l.segments, from, from+1)
+		if err := syncDir(l.store.fs, l.dir); err != nil {
+			return err
+		}
 	}
 	return nil
 }
