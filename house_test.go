@@ -25,7 +25,7 @@ var rooms = [][]string{
 	{"."},
 	{"broker"},
 	{"sharecoordinator", "fault", "requestlog"},
-	{"coordinator", "sharepartition", "sharesession", "txn", "logvalidator", "deadletter"},
+	{"coordinator", "sharepartition", "sharesession", "txn", "logvalidator", "logcleaner", "deadletter"},
 	{"coordinator/assignor"},
 	{"storage/directory", "storage/faulty"},
 	{"storage"},
@@ -37,7 +37,7 @@ var rooms = [][]string{
 }
 
 // pure packages hold no goroutine, clock, socket, file or lock: the same input gives the same output.
-var pure = []string{"sharepartition", "sharesession", "coordinator", "coordinator/assignor", "sharecoordinator", "txn", "logvalidator", "fault", "protocol/describe", "deadletter", "release"}
+var pure = []string{"sharepartition", "sharesession", "coordinator", "coordinator/assignor", "sharecoordinator", "txn", "logvalidator", "logcleaner", "fault", "protocol/describe", "deadletter", "release"}
 
 // impureImports are packages that a pure one has no use for.
 var impureImports = []string{"net", "os", "sync", "os/exec", "net/http", "log/slog", "math/rand", "math/rand/v2", "crypto/rand"}

@@ -77,7 +77,7 @@ func (c *Cluster) deletePartitionRecords(n *node, name string, dp kmsg.DeleteRec
 		return -1, errorcode.OffsetOutOfRange
 	}
 	if offset > p.log.StartOffset() {
-		if err := p.log.SetStartOffset(offset); err != nil {
+		if err := p.moveStart(offset); err != nil {
 			c.log.Error("the log start could not be moved", "partition", p, "error", err)
 			return -1, errorcode.KafkaStorageError
 		}

@@ -67,7 +67,8 @@ type Cluster struct {
 	groups                              *groups
 	share                               *share
 	transactions                        *transactions
-	producersChecked                    time.Time                 // when producers were last looked through for expired ones
+	producersChecked                    time.Time // when producers were last looked through for expired ones
+	cleanup                             cleanup
 	timers                              map[*lockedTimer]struct{} // those that may still fire
 }
 
@@ -164,6 +165,7 @@ func (c *Cluster) load(o *Options) error {
 			}
 		}
 	}
+	c.beginCleanup()
 	if commit := c.store.Commit(); commit != nil {
 		return commit.Wait()
 	}

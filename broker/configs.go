@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"kshare/config"
+	"kshare/logcleaner"
 	"kshare/logvalidator"
 	"kshare/protocol"
 )
@@ -39,12 +40,17 @@ type topicConfig struct {
 	minISR  int32               // min.insync.replicas
 	// deadLetters is errors.deadletterqueue.group.enable: share groups may write what they give up.
 	deadLetters bool
+	cleanup     logcleaner.Config
 }
 
 // topicConfigChanged derives a topic's configuration anew.
 func (c *Cluster) topicConfigChanged(t *topic) {
 	v := c.config.Topic(c.nodes[0].id, t.name)
 	policies := v.List("cleanup.policy")
+	segmentBytes := v.Int("segment.bytes")
+	if !v.IsNull("internal.segment.bytes") {
+		segmentBytes = v.Int("internal.segment.bytes")
+	}
 	t.config = topicConfig{
 		minISR:      v.Int("min.insync.replicas"),
 		deadLetters: v.Bool("errors.deadletterqueue.group.enable"),
@@ -52,7 +58,7 @@ func (c *Cluster) topicConfigChanged(t *topic) {
 		params: logvalidator.Params{
 			Topic:                       t.name,
 			MaxMessageBytes:             v.Int("max.message.bytes"),
-			SegmentBytes:                v.Int("segment.bytes"),
+			SegmentBytes:                segmentBytes,
 			MaxDecompressedMessageBytes: v.Int("max.decompressed.message.bytes"),
 			Compacted:                   slices.Contains(policies, "compact"),
 			LogAppendTime:               v.String("message.timestamp.type") == "LogAppendTime",
@@ -60,6 +66,21 @@ func (c *Cluster) topicConfigChanged(t *topic) {
 			TimestampAfterMaxMs:         v.Long("message.timestamp.after.max.ms"),
 			Compression:                 topicCompression(v),
 		},
+		cleanup: logcleaner.Config{
+			SegmentBytes:      int64(segmentBytes),
+			SegmentMs:         v.Long("segment.ms"),
+			Delete:            slices.Contains(policies, "delete"),
+			Compact:           slices.Contains(policies, "compact"),
+			RetentionMs:       v.Long("retention.ms"),
+			RetentionBytes:    v.Long("retention.bytes"),
+			MinDirtyRatio:     v.Double("min.cleanable.dirty.ratio"),
+			MinLagMs:          v.Long("min.compaction.lag.ms"),
+			MaxLagMs:          v.Long("max.compaction.lag.ms"),
+			DeleteRetentionMs: v.Long("delete.retention.ms"),
+		},
+	}
+	for _, p := range t.partitions {
+		c.scheduleCleanup(p)
 	}
 }
 
@@ -82,7 +103,7 @@ func topicCompression(v *config.Values) protocol.Compression {
 
 // allTopicConfigsChanged derives every topic's configuration anew, since a broker's configuration has changed.
 func (c *Cluster) allTopicConfigsChanged() {
-	for _, t := range c.topics {
+	for _, t := range c.sortedTopics() {
 		c.topicConfigChanged(t)
 	}
 }

@@ -15,6 +15,9 @@ import (
 	"kshare"
 )
 
+// bubbleBegan is when the time of a bubble begins, and with it that of clients. A cluster whose clock began much later would soon delete their records.
+var bubbleBegan = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // inBubble runs a test against a cluster of its own in a synctest bubble: time passes when everything waits.
 func inBubble(t *testing.T, f func(t *testing.T, c *kshare.Cluster), opts ...kshare.Option) {
 	t.Helper()

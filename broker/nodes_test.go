@@ -333,10 +333,10 @@ func TestShareGroupOverThreeNodes(t *testing.T) {
 	})
 }
 
-// oneRecord is a record batch as a producer sends it, with one record.
+// oneRecord is a record batch as a producer sends it, with one record, which has no timestamp and so is never too old.
 func oneRecord() []byte {
 	b := protocol.NewBatchBuilder()
-	if err := b.Append(0, nil, []byte("v")); err != nil {
+	if err := b.Append(-1, nil, []byte("v")); err != nil {
 		panic(err)
 	}
 	batch, err := b.Finish()

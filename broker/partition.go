@@ -28,6 +28,7 @@ type partition struct {
 	log         storage.Log
 	producers   *logvalidator.ProducerState
 	gone        bool // the topic was deleted
+	cleanup     partitionCleanup
 
 	coordinator coordinatorState // of a partition of __consumer_offsets or __share_group_state
 	loading     clock.Timer      // until the coordinator is active, nil where it is not loading
@@ -121,10 +122,14 @@ func (p *partition) lastStableOffset() int64 {
 func (p *partition) append(h *protocol.BatchHeader, batch []byte) (baseOffset int64, err error) {
 	h.BaseOffset, h.PartitionLeaderEpoch = p.log.EndOffset(), p.leaderEpoch
 	protocol.SetBatchOffset(batch, h.BaseOffset, h.PartitionLeaderEpoch)
+	look := p.roll(h)
 	if err := p.log.Append(h, batch); err != nil {
 		return -1, fmt.Errorf("appending to %s: %w", p, err)
 	}
 	p.note(h, batch)
+	if look {
+		p.cluster.scheduleCleanup(p)
+	}
 	p.wakeFetches(int64(len(batch)))
 	p.wakeShareFetches()
 	return h.BaseOffset, nil

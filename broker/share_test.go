@@ -29,7 +29,7 @@ func inBothTimings(t *testing.T, f func(t *testing.T, c *kshare.Cluster, timing 
 func TestLockExpiresAtItsDeadline(t *testing.T) {
 	for name, timing := range timings {
 		t.Run(name, func(t *testing.T) {
-			now := clock.NewVirtual(time.Unix(1_800_000_000, 0))
+			now := clock.NewVirtual(bubbleBegan)
 			inBubble(t, func(t *testing.T, c *kshare.Cluster) {
 				m1 := startGroup(t, c, "g", "t")
 				produce(t, m1.client, "t", 0, 10)
@@ -331,7 +331,7 @@ func TestResetBetweenConsumers(t *testing.T) {
 // What is redundant of __share_group_state is removed every 5 minutes, and the rest is enough for a restart.
 func TestShareStateIsPruned(t *testing.T) {
 	dir := t.TempDir()
-	now := clock.NewVirtual(time.Unix(1_800_000_000, 0))
+	now := clock.NewVirtual(time.Now()) // which its records are young by
 	start := func() *kshare.Cluster {
 		c, err := kshare.Start(kshare.WithInMemoryNetwork(), kshare.WithDirectory(dir), kshare.WithClock(now), kshare.WithTopic("t", 2),
 			kshare.WithConfig("share.coordinator.state.topic.num.partitions", "1"),

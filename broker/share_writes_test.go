@@ -109,7 +109,7 @@ func TestLockEndsDuringAWrite(t *testing.T) {
 func TestLockEndsAfterAFailedWrite(t *testing.T) {
 	for name, timing := range timings {
 		t.Run(name, func(t *testing.T) {
-			now := clock.NewVirtual(time.Unix(1_800_000_000, 0))
+			now := clock.NewVirtual(bubbleBegan)
 			inBubble(t, func(t *testing.T, c *kshare.Cluster) {
 				m := startGroup(t, c, "g", "t")
 				produce(t, m.client, "t", 0, 1)

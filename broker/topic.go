@@ -101,6 +101,7 @@ type storedPartition struct {
 	Leader      int32
 	LeaderEpoch int32
 	Epochs      []epochStart
+	Cleaned     int64 `json:",omitempty"` // as in partitionCleanup
 }
 
 const topicsKeyPrefix = "topic/"
@@ -111,7 +112,8 @@ func topicKey(id [16]byte) string { return topicsKeyPrefix + describe.UUIDText(i
 func (c *Cluster) storeTopic(t *topic) error {
 	s := storedTopic{Name: t.name, ID: describe.UUIDText(t.id), Deleted: t.deleted}
 	for _, p := range t.partitions {
-		s.Partitions = append(s.Partitions, storedPartition{Replicas: p.replicas, Leader: p.leader, LeaderEpoch: p.leaderEpoch, Epochs: p.epochs})
+		s.Partitions = append(s.Partitions, storedPartition{Replicas: p.replicas, Leader: p.leader, LeaderEpoch: p.leaderEpoch, Epochs: p.epochs,
+			Cleaned: p.cleanup.cleaned})
 	}
 	return c.storeJSON(topicKey(t.id), s)
 }
@@ -249,6 +251,7 @@ func (c *Cluster) loadTopic(s *storedTopic) error {
 	t := &topic{name: s.Name, id: [16]byte(raw), deleted: s.Deleted}
 	for i, sp := range s.Partitions {
 		p := &partition{cluster: c, topic: t, index: int32(i), replicas: sp.Replicas, leader: sp.Leader, leaderEpoch: sp.LeaderEpoch, epochs: sp.Epochs}
+		p.cleanup.cleaned = sp.Cleaned
 		if err := c.reelect(p); err != nil {
 			return err
 		}

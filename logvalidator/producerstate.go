@@ -88,6 +88,7 @@ type Producer struct {
 	LastTimestampMs  int64
 	CoordinatorEpoch int32 // -1 before the first marker
 	TxnStartOffset   int64 // -1 while no transaction is open
+	LastOffset       int64 // of the last data batch of the epoch, -1 where none is remembered
 }
 
 // NewProducerState returns the state of an empty log.
@@ -366,12 +367,28 @@ func (s *ProducerState) DropAborted(logStartOffset int64) {
 	s.aborted = slices.Delete(s.aborted, 0, i)
 }
 
+// AbortedBefore are the aborted transactions that begin below an offset, in the order of their markers.
+func (s *ProducerState) AbortedBefore(offset int64) (found []AbortedTxn) {
+	for _, t := range s.aborted {
+		if t.FirstOffset < offset {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// RetainAborted forgets the aborted transactions that end below an offset and that f does not want kept: those of which compaction has left nothing.
+func (s *ProducerState) RetainAborted(offset int64, f func(AbortedTxn) bool) {
+	s.aborted = slices.DeleteFunc(s.aborted, func(t AbortedTxn) bool { return t.LastOffset < offset && !f(t) })
+}
+
 // Producers calls f for each producer, in no order, until f returns false.
 func (s *ProducerState) Producers(f func(Producer) bool) {
 	for id, p := range s.producers {
-		d := Producer{id, p.epoch, -1, p.lastTimestamp, p.coordinatorEpoch, p.txnStart}
+		d := Producer{id, p.epoch, -1, p.lastTimestamp, p.coordinatorEpoch, p.txnStart, -1}
 		if p.n > 0 {
-			d.LastSequence = p.batches[p.n-1].lastSeq
+			last := &p.batches[p.n-1]
+			d.LastSequence, d.LastOffset = last.lastSeq, last.lastOffset
 		}
 		if !f(d) {
 			return

@@ -171,7 +171,7 @@ func TestTransactions(t *testing.T) {
 	p.Producers(func(d Producer) bool { all = append(all, d); return true })
 	slices.SortFunc(all, func(a, b Producer) int { return int(a.ProducerID - b.ProducerID) })
 	assert.Equal(t, []Producer{
-		{1, 2, -1, testNow, 6, -1}, {2, 0, 0, testNow, -1, -1}, {3, 0, 0, testNow, 0, -1}, {99, 3, -1, testNow, 0, -1},
+		{1, 2, -1, testNow, 6, -1, -1}, {2, 0, 0, testNow, -1, -1, 3}, {3, 0, 0, testNow, 0, -1, 4}, {99, 3, -1, testNow, 0, -1, -1},
 	}, all)
 }
 
