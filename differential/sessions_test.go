@@ -70,16 +70,14 @@ func play(t *testing.T, name string) (c comparison) {
 	old, err := replay.Load("../testdata/vectors", name)
 	require.NoError(t, err)
 	script := *replay.Scripts[name]
-	both := settings{script.AllConfig(), script.Features}
+	both := settings{maps.Clone(script.AllConfig()), script.Features}
+	// Retention would remove the recorded records, whose timestamps are of the recording's day.
+	both.config["log.initial.task.delay.ms"] = fmt.Sprint(time.Hour.Milliseconds())
 	tcp, err := startKshare(both, replay.TopicIDs(old, &script))
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, tcp.Close()) }()
-	// Retention would remove the recorded records, whose timestamps are of the recording's day.
-	both.config = maps.Clone(both.config)
-	both.config["log.initial.task.delay.ms"] = fmt.Sprint(time.Hour.Milliseconds())
 	kafka := startKafka(t, both)
 	defer func() { assert.NoError(t, kafka.Close()) }()
-	delete(both.config, "log.initial.task.delay.ms") // which kshare has not
 
 	script.Began, script.Patience = time.Now().Add(-old.Steps[0].Start()), patience
 	c.kafka, c.tcp = playBoth(t, old, &script, kafka, tcp)
