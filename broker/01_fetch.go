@@ -16,6 +16,7 @@ import (
 // Behaviour:
 //   - Partitions are read in the order of the request or session; MaxBytes is what is left for the next one.
 //   - The first partition that has data gives at least one whole batch, whatever its size. Batches are not cut.
+//   - What is read of a partition ends with its segment. One that is not the active one ends the wait, whatever MinBytes says.
 //   - Answered at once with MinBytes of records, on an error that ends the wait, with nothing to read or no time to wait; else
 //     when enough has been appended, a partition's topic is deleted, or MaxWaitMs has passed.
 //   - An unknown topic or partition does not end the wait while other partitions can be read.
@@ -101,6 +102,9 @@ func (f *fetch) read() *fetchResults {
 		switch {
 		case result.diverging != nil:
 			r.ends = true
+		case result.older:
+			r.ends = true
+			r.readable++
 		case result.errorCode == errorcode.None:
 			r.readable++
 		case result.errorCode != errorcode.UnknownTopicOrPartition && result.errorCode != errorcode.UnknownTopicID:
@@ -173,6 +177,9 @@ func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchR
 	if fp.fetchOffset < end {
 		var err error
 		limit := int(min(fp.maxBytes, left))
+		segmentEnd := p.log.SegmentEnd(fp.fetchOffset)
+		result.older = segmentEnd < end
+		end = min(end, segmentEnd)
 		if result.records, err = p.log.Read(fp.fetchOffset, end, limit, first); err != nil {
 			f.request.cluster.log.Error("a partition could not be read", "partition", p, "offset", fp.fetchOffset, "error", err)
 			return failedFetch(fp.index, errorcode.KafkaStorageError)

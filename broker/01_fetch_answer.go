@@ -30,6 +30,7 @@ type fetchResult struct {
 	leader           *leaderHint          // names the current leader (v16+)
 	records          [][]byte
 	size             int
+	older            bool // the records are not of the active segment, which there is something in too
 }
 
 type abortedTransaction struct{ producerID, firstOffset int64 }

@@ -324,7 +324,7 @@ func (sp *sharePartition) available(need, most int) int {
 	case need <= 1:
 		return 1
 	}
-	read, err := sp.partition.log.Read(from, end, most, true)
+	read, err := sp.partition.log.Read(from, min(end, sp.partition.log.SegmentEnd(from)), most, true)
 	if err != nil {
 		return most // the acquisition says what is wrong
 	}
@@ -428,7 +428,8 @@ func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartitio
 
 // read reads the batches that an acquisition from offset on may look at.
 func (sp *sharePartition) read(offset int64, q *shareAcquisition) (read [][]byte, bounds []sharepartition.Bounds, err error) {
-	p, end := sp.partition, sp.end()
+	p := sp.partition
+	end := min(sp.end(), p.log.SegmentEnd(offset)) // as Apache Kafka, which reads one segment at a time
 	stop := end
 	if reach := sp.state.AcquireReach(offset, q.maxRecords); reach < end && !p.cluster.readsCommitted(sp.group) {
 		stop = reach + 1

@@ -156,7 +156,7 @@ func (c *Config) Dirt(l *Log, now int64) Dirt {
 func (l *Log) firstUncleanable(c *Config, from, now int64) int {
 	active := len(l.Segments) - 1
 	for i := l.holding(from); i < active; i++ {
-		if l.Segments[i+1].BaseOffset > l.Stable || c.MinLagMs > 0 && l.Segments[i].MaxTimestamp > now-c.MinLagMs {
+		if l.Segments[i+1].BaseOffset > l.Stable || c.MinLagMs > 0 && max(l.Segments[i].MaxTimestamp, 0) > now-c.MinLagMs {
 			return i
 		}
 	}

@@ -83,6 +83,8 @@ type Log interface {
 	Roll()
 	// Active is the active segment; its Size is 0 where there is none.
 	Active() Segment
+	// SegmentEnd is where the segment ends that holds offset, or the first batch behind it: the next one's BaseOffset, math.MaxInt64 for the active one.
+	SegmentEnd(offset int64) int64
 	// Segments are all segments in order. Those whose batches the start has passed are gone.
 	Segments() []Segment
 	// Replace puts batches in place of the segments that begin in [base, end), which are some of the log's and do not include the active one, as one

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -140,6 +141,17 @@ func (l *memoryLog) Active() Segment {
 		return Segment{}
 	}
 	return l.segments[len(l.segments)-1]
+}
+
+func (l *memoryLog) SegmentEnd(offset int64) int64 {
+	if len(l.segments) > 1 {
+		if first, ok := l.batches.FirstFrom(offset); ok {
+			if next := l.segmentsFrom(first + 1); next < len(l.segments) {
+				return l.segments[next].BaseOffset
+			}
+		}
+	}
+	return math.MaxInt64
 }
 
 func (l *memoryLog) Segments() []Segment { return slices.Clone(l.segments) }

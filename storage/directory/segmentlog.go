@@ -215,6 +215,13 @@ func (l *segmentLog) Active() storage.Segment {
 	return l.segments[len(l.segments)-1].described()
 }
 
+func (l *segmentLog) SegmentEnd(offset int64) int64 {
+	if next := l.segmentOf(offset) + 1; next < len(l.segments) {
+		return l.segments[next].base
+	}
+	return math.MaxInt64
+}
+
 func (l *segmentLog) Segments() []storage.Segment {
 	all := make([]storage.Segment, len(l.segments))
 	for i, seg := range l.segments {

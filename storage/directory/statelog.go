@@ -3,6 +3,7 @@ package directory
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -241,6 +242,7 @@ func (l *stateLog) Size() int64 {
 
 func (l *stateLog) Roll()                       {}
 func (l *stateLog) Active() storage.Segment     { return storage.Segment{} }
+func (l *stateLog) SegmentEnd(int64) int64      { return math.MaxInt64 }
 func (l *stateLog) Segments() []storage.Segment { return nil }
 
 func (l *stateLog) Replace(base, end int64, _ [][]byte) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -224,6 +225,16 @@ func (m *Machine) Read(t *rapid.T) {
 	for _, b := range got {
 		m.held = append(m.held, [2][]byte{b, bytes.Clone(b)})
 	}
+	segmentEnd := int64(math.MaxInt64)
+	if i := slices.IndexFunc(model.batches, func(b modelBatch) bool { return b.where.LastOffset >= offset }); i >= 0 {
+		for _, s := range slices.Backward(l.Segments()) {
+			if s.BaseOffset <= model.batches[i].where.BaseOffset {
+				break
+			}
+			segmentEnd = s.BaseOffset
+		}
+	}
+	require.Equal(t, segmentEnd, l.SegmentEnd(offset))
 	for _, wrong := range []int64{model.start - 1, model.end + 1} {
 		_, err := l.Read(wrong, model.end, 1<<20, true)
 		require.ErrorIs(t, err, storage.ErrOutOfRange)

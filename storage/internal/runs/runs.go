@@ -105,6 +105,15 @@ func (l *List) First() int64 { return l.runs[0].base(0) }
 // Last is the last offset of the last batch. The list must not be empty.
 func (l *List) Last() int64 { return l.runs[len(l.runs)-1].lastOfAll() }
 
+// FirstFrom is the base offset of the batch that holds offset, or of the first behind it. There may be none.
+func (l *List) FirstFrom(offset int64) (int64, bool) {
+	n, i := l.find(offset)
+	if n == len(l.runs) {
+		return 0, false
+	}
+	return l.runs[n].base(i), true
+}
+
 // find returns the run and the batch in it that holds offset, or the first batch behind it; the number of runs
 // where there is none.
 func (l *List) find(offset int64) (int, int) {
