@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,7 +38,8 @@ func TestKill(t *testing.T) {
 	addr := fmt.Sprintf("127.0.0.1:%d", fixedPort(t, rng))
 	dir := t.TempDir()
 	start := func(round int) *process {
-		return startProcess(t, append([]string{"--listen", addr, "--dir", dir, "--topic", fmt.Sprintf("%s:%d", topicName, partitions)}, flushPolicies[round%len(flushPolicies)]...)...)
+		return startProcess(t, append([]string{"--listen", addr, "--dir", dir, "--topic", fmt.Sprintf("%s:%d", topicName, partitions)},
+			slices.Concat(cleaning, flushPolicies[round%len(flushPolicies)])...)...)
 	}
 	broker := start(0)
 	ledger := newLedger()
@@ -47,6 +49,9 @@ func TestKill(t *testing.T) {
 	admin := kadm.NewClient(client)
 	prepareShareGroup(t, client)
 	l := startLoad(t, ledger, *seed, connect)
+	keyed := &keyed{last: map[string]int{}}
+	keyedClient := connect(kgo.ProducerLinger(0))
+	l.produced.Go(func() { defer keyedClient.Close(); keyed.produce(l, keyedClient) })
 	began := time.Now()
 	for round := range *rounds {
 		<-ledger.after(1 + rng.IntN(2000))
@@ -56,12 +61,15 @@ func TestKill(t *testing.T) {
 		broker.kill(t)
 		broker = start(round + 1)
 		verify(t, ledger, admin, answered, connect)
+		keyed.verify(t, admin, connect)
 		require.Empty(t, ledger.broken(), "round %d, -seed %d", round, *seed)
 	}
 	l.stopProducing()
 	drainShareGroup(t, ledger)
 	l.stopAll()
 	verify(t, ledger, admin, ledger.snapshot(), connect)
+	left := keyed.verify(t, admin, connect)
+	require.Less(t, left, keyed.written, "records that were superseded are gone")
 	require.Empty(t, ledger.broken(), "-seed %d", *seed)
 	require.Len(t, ledger.produced, l.values, "every record was answered in the end")
 	committed := 0
@@ -69,8 +77,8 @@ func TestKill(t *testing.T) {
 		committed += len(offsets)
 	}
 	require.Equal(t, 2*partitions, committed, "both groups committed in every partition")
-	t.Logf("%d rounds in %v: %d answers, %d records, %d settled share records, %d released", *rounds,
-		time.Since(began).Round(time.Millisecond), ledger.events, len(ledger.produced), len(ledger.settled), len(ledger.released))
+	t.Logf("%d rounds in %v: %d answers, %d records, %d settled share records, %d released, %d of %d records left by the cleaner", *rounds,
+		time.Since(began).Round(time.Millisecond), ledger.events, len(ledger.produced), len(ledger.settled), len(ledger.released), left, keyed.written)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	filled := filledPartitions(t, ctx, admin)
