@@ -165,6 +165,7 @@ func (p *partition) moveStart(offset int64) error {
 		return err
 	}
 	p.producers.DropAborted(offset)
+	p.epochs.truncateFromStart(offset)
 	return nil
 }
 

@@ -136,7 +136,7 @@ func sortedByCount(got []delivered) []delivered {
 	return got
 }
 
-// Each leader epoch ends where the next one began.
+// Each leader epoch ends where the next one began. What was before the log start is forgotten.
 func TestEpochsOfMovedLeaders(t *testing.T) {
 	onReplicas(t, func(t *testing.T, c *kshare.Cluster) {
 		client := newClient(t, c)
@@ -147,15 +147,28 @@ func TestEpochsOfMovedLeaders(t *testing.T) {
 		}
 		require.NoError(t, c.MoveLeader("t", 0, 1, true), "epoch 2 has no record")
 		produce(t, client, "t", 0, 5)
-		for asked, want := range [][2]int64{{0, 5}, {1, 10}, {1, 10}, {3, 15}} {
-			q := kmsg.NewPtrOffsetForLeaderEpochRequest()
-			q.Version, q.ReplicaID = 4, -1
-			q.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{
-				{CurrentLeaderEpoch: 3, LeaderEpoch: int32(asked)}}}}
-			p := askOver(t, c, 1, q).(*kmsg.OffsetForLeaderEpochResponse).Topics[0].Partitions[0]
-			require.Zero(t, p.ErrorCode)
-			assert.Equal(t, want, [2]int64{int64(p.LeaderEpoch), p.EndOffset}, "epoch %d", asked)
+		ends := func(want ...[2]int64) {
+			for asked, want := range want {
+				q := kmsg.NewPtrOffsetForLeaderEpochRequest()
+				q.Version, q.ReplicaID = 4, -1
+				q.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{
+					{CurrentLeaderEpoch: 3, LeaderEpoch: int32(asked)}}}}
+				p := askOver(t, c, 1, q).(*kmsg.OffsetForLeaderEpochResponse).Topics[0].Partitions[0]
+				require.Zero(t, p.ErrorCode)
+				assert.Equal(t, want, [2]int64{int64(p.LeaderEpoch), p.EndOffset}, "epoch %d", asked)
+			}
 		}
+		deleteBelow := func(offset int64) {
+			q := kmsg.NewPtrDeleteRecordsRequest()
+			q.Version = 2
+			q.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "t", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: offset}}}}
+			require.Zero(t, askOver(t, c, 1, q).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0].ErrorCode)
+		}
+		ends([2]int64{0, 5}, [2]int64{1, 10}, [2]int64{1, 10}, [2]int64{3, 15})
+		deleteBelow(7)
+		ends([2]int64{0, 7}, [2]int64{1, 10}, [2]int64{1, 10}, [2]int64{3, 15})
+		deleteBelow(12)
+		ends([2]int64{0, 12}, [2]int64{1, 12}, [2]int64{2, 12}, [2]int64{3, 15})
 	})
 }
 

@@ -225,6 +225,18 @@ func (e *leaderEpochs) begin(epoch int32, start int64) {
 	*e = append(*e, epochStart{epoch, start})
 }
 
+// truncateFromStart forgets what was before the log start: the epoch that it lies in begins there (LeaderEpochFileCache.truncateFromStart).
+func (e *leaderEpochs) truncateFromStart(logStart int64) {
+	begun := 0
+	for begun < len(*e) && (*e)[begun].Start <= logStart {
+		begun++
+	}
+	if begun > 0 {
+		*e = slices.Delete(*e, 0, begun-1)
+		(*e)[0].Start = logStart
+	}
+}
+
 // endOffset returns the largest epoch that is at most the asked one and the offset at which the next one began, or the
 // log's end for the latest (LeaderEpochFileCache.endOffsetFor): -1 and -1 where the asked epoch is higher than the current,
 // the asked epoch and the first start, which is not below the log's, where it is below all. Epoch -1 is none.

@@ -262,6 +262,7 @@ func (c *Cluster) loadTopic(s *storedTopic) error {
 			return err
 		}
 		p.epochs.begin(p.leaderEpoch, p.log.EndOffset())
+		p.epochs.truncateFromStart(p.log.StartOffset())
 		t.partitions = append(t.partitions, p)
 	}
 	c.topics[t.name] = t
