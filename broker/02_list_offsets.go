@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/protocol"
@@ -172,11 +174,23 @@ func (e leaderEpochs) at(offset int64) int32 {
 	return epoch
 }
 
-// atTimestamp finds the first record below end whose timestamp is at or after the given one (ms).
+// atTimestamp finds the first record below end whose timestamp is at or after the given one (ms). As in Apache Kafka it is looked for in the first segment
+// alone that ever had such a record.
 func (p *partition) atTimestamp(timestamp, end int64) (offsetAt, error) {
 	found, failed := noOffset, error(nil)
-	err := p.log.Batches(p.log.StartOffset(), func(b storage.Batch) bool {
-		if b.BaseOffset >= end {
+	from, stop := p.log.StartOffset(), end
+	if segments := p.log.Segments(); len(segments) > 1 {
+		at := slices.IndexFunc(segments, func(s storage.Segment) bool { return s.MaxTimestamp >= timestamp })
+		if at < 0 {
+			return noOffset, nil
+		}
+		from = max(from, segments[at].BaseOffset)
+		if at+1 < len(segments) {
+			stop = min(end, segments[at+1].BaseOffset)
+		}
+	}
+	err := p.log.Batches(from, func(b storage.Batch) bool {
+		if b.BaseOffset >= stop {
 			return false
 		}
 		if b.MaxTimestamp < timestamp {
