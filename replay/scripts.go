@@ -153,9 +153,9 @@ var Scripts = map[string]*Script{
 	"admin-more":     {},
 	"classic":        {Gate: true, events: []event{before(3, awaitCoordinator{"c1", "g"})}},
 	"classic-limits": {Gate: true, Config: map[string]string{"group.max.size": "2", "group.consumer.max.size": "2", "group.initial.rebalance.delay.ms": "1000"}, events: []event{before(2, awaitCoordinator{"c1", "g"})}},
-	"compaction": {Began: time.UnixMilli(1796042498925), Config: map[string]string{
+	"compaction": {Gate: true, Began: time.UnixMilli(1796042498925), Config: map[string]string{
 		"log.cleaner.backoff.ms": "500", "log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "500", "log.segment.delete.delay.ms": "100",
-	}},
+	}, events: []event{before(4, initProducer{"c1", "warm"})}},
 	"configs":         {},
 	"delivery":        {Gate: true},
 	"fetch-slots":     {Config: map[string]string{"max.incremental.fetch.session.cache.slots": "8"}},
