@@ -42,6 +42,13 @@ var (
 	randomMembers = []string{"m1", "m2", "m3"}
 )
 
+// Groups of a random scenario that are no share groups: one that has only committed offsets, a consumer group and a classic group.
+const (
+	offsetsGroup  = "o"
+	consumerGroup = "c"
+	classicGroup  = "k"
+)
+
 // add runs a command and writes it down.
 func (g *generator) add(format string, args ...any) error {
 	l := strings.TrimSpace(fmt.Sprintf(format, args...))
@@ -54,7 +61,7 @@ func (g *generator) add(format string, args ...any) error {
 }
 
 func (g *generator) write(steps int) error {
-	if err := g.add("cluster timing=kafka"); err != nil {
+	if err := g.add("cluster timing=kafka group.initial.rebalance.delay.ms=0"); err != nil {
 		return err
 	}
 	for _, t := range randomTopics {
@@ -73,6 +80,11 @@ func (g *generator) write(steps int) error {
 			return err
 		}
 		if err := g.join(group, randomMembers[0]); err != nil {
+			return err
+		}
+	}
+	for _, l := range []string{"init-producer p", "config group " + consumerGroup + " consumer.assignment.interval.ms=0"} {
+		if err := g.add("%s", l); err != nil {
 			return err
 		}
 	}
@@ -158,11 +170,24 @@ var weights = []struct {
 	{1, func(g *generator) error { return g.add("delete-group %s", pick(g, randomGroups...)) }},
 	{2, func(g *generator) error { return g.add("grow-topic %s %d", pick(g, randomTopics...), 1+g.rand.IntN(3)) }},
 	{1, (*generator).deleteTopic},
-	{3, func(g *generator) error { return g.add("list-offsets %s", g.partition()) }},
-	{3, func(g *generator) error { return g.add("read %s offset=%d wait=0s", g.partition(), g.rand.IntN(6)) }},
+	{3, (*generator).listOffsets},
+	{4, (*generator).read},
 	{3, func(g *generator) error {
 		return g.add("config group %s share.delivery.count.limit=%d", pick(g, randomGroups...), 2+g.rand.IntN(9))
 	}},
+	{3, (*generator).configure},
+	{2, func(g *generator) error {
+		return g.add("describe-config group %s", pick(g, append(randomGroups, consumerGroup)...))
+	}},
+	{1, func(g *generator) error { return g.add("describe-topic %s", pick(g, randomTopics...)) }},
+	{1, func(g *generator) error { return g.add("groups") }},
+	{1, func(g *generator) error {
+		return g.add("init-producer p%s", pick(g, "", "", " id=p", " id=p epoch=0", " epoch=0"))
+	}},
+	{2, func(g *generator) error { return g.add("describe-producers %s", g.partition()) }},
+	{8, (*generator).offsets},
+	{5, (*generator).consumer},
+	{4, (*generator).classic},
 	{6, func(g *generator) error { return g.add("persisted %s %s", pick(g, randomGroups...), g.partition()) }},
 }
 
@@ -203,16 +228,122 @@ func (g *generator) produce() error {
 			words = append(words, string(rune('a'+i)))
 		}
 	}
-	codec := ""
+	options := ""
 	if g.one(8) {
-		codec = " codec=" + pick(g, codecs...)
+		options = " codec=" + pick(g, codecs...)
 	}
-	return g.add("produce %s %s%s", g.partition(), strings.Join(words, " "), codec)
+	if g.one(5) {
+		options += " producer=p"
+		if g.one(4) {
+			options += fmt.Sprintf(" sequence=%d", g.rand.IntN(12))
+		}
+	}
+	return g.add("produce %s %s%s", g.partition(), strings.Join(words, " "), options)
+}
+
+// listOffsets leaves out the greatest timestamp: on a machine whose time passes by itself that is another record's.
+func (g *generator) listOffsets() error {
+	options := ""
+	if g.one(3) {
+		options = " at=" + pick(g, "earliest", "latest", "earliest-local", "latest-tiered")
+	}
+	if g.one(4) {
+		options += " isolation=read_committed"
+	}
+	return g.add("list-offsets %s%s", g.partition(), options)
+}
+
+func (g *generator) read() error {
+	options := []string{"wait=" + pick(g, "0s", "0s", "500ms")}
+	if g.one(3) {
+		options = append(options, fmt.Sprintf("max=%d", pick(g, 0, 1, 100, 200, 1000)))
+	}
+	if g.one(4) {
+		options = append(options, fmt.Sprintf("min=%d", pick(g, 0, 100, 300)))
+	}
+	if g.one(6) {
+		options = append(options, "isolation=read_committed")
+	}
+	if g.one(8) {
+		options = append(options, fmt.Sprintf("epoch=%d", g.rand.IntN(3)-1))
+	}
+	return g.add("read %s offset=%d %s", g.partition(), g.rand.IntN(12), strings.Join(options, " "))
+}
+
+// configure sets what may be set, and what may not.
+func (g *generator) configure() error {
+	if g.one(4) {
+		return g.add("config topic %s %s", pick(g, randomTopics...), pick(g, "max.message.bytes=90", "max.message.bytes=1000000", "-max.message.bytes",
+			"retention.ms=-2", "cleanup.policy=burn", "compression.type=lz4", "compression.type=producer", "no.such.config=1"))
+	}
+	return g.add("config group %s %s", pick(g, randomGroups...), pick(g, "share.record.lock.duration.ms=5", "share.delivery.count.limit=1",
+		"share.delivery.count.limit=11", "-share.delivery.count.limit", "share.isolation.level=read_committed", "share.isolation.level=read_uncommitted",
+		"share.isolation.level=dirty", "share.auto.offset.reset=latest", "share.auto.offset.reset=by_duration:1h", "share.auto.offset.reset=by_duration:PT1H",
+		"share.partition.max.record.locks=100", "share.renew.acknowledge.enable=false", "share.renew.acknowledge.enable=true", "no.such.config=1",
+		"consumer.heartbeat.interval.ms=6000"))
+}
+
+// offsets commits and looks at offsets of groups of every kind.
+func (g *generator) offsets() error {
+	group := pick(g, offsetsGroup, offsetsGroup, offsetsGroup, consumerGroup, classicGroup, randomGroups[0])
+	member := ""
+	if group != offsetsGroup && g.one(2) {
+		member = fmt.Sprintf(" member=%s member-epoch=%d", pick(g, randomMembers...), g.rand.IntN(6)-1)
+	}
+	switch g.rand.IntN(8) {
+	case 0, 1, 2:
+		options := ""
+		if g.one(3) {
+			options = fmt.Sprintf(" metadata=x leader-epoch=%d", g.rand.IntN(2))
+		}
+		return g.add("commit %s %s=%d%s%s", group, g.partition(), g.rand.IntN(20)-1, member, options)
+	case 3, 4, 5:
+		named := ""
+		if g.one(2) {
+			named = " " + g.partition().String()
+		}
+		return g.add("committed %s%s%s", group, named, pick(g, "", " stable=yes"))
+	case 6:
+		return g.add("delete-offsets %s %s", group, pick(g, g.partition().String(), randomTopics[0]))
+	}
+	return g.add("delete-group %s", group)
+}
+
+// consumer is a step of the members of a consumer group.
+func (g *generator) consumer() error {
+	m := pick(g, randomMembers[:2]...)
+	switch g.rand.IntN(8) {
+	case 0, 1:
+		topics := strings.Join(randomTopics[:1+g.rand.IntN(len(randomTopics))], ",")
+		return g.add("consumer-join %s %s %s%s", consumerGroup, m, topics, pick(g, "", " assignor=range", " assignor=uniform", " assignor=other"))
+	case 2, 3, 4:
+		return g.add("consumer-heartbeat %s %s owned=assigned%s", consumerGroup, m, g.oddEpoch())
+	case 5:
+		return g.add("consumer-leave %s %s", consumerGroup, m)
+	}
+	return g.add("describe-group %s type=consumer", consumerGroup)
+}
+
+// classic is a step of the one member of a classic group: with several who joins waits for the others.
+func (g *generator) classic() error {
+	m := randomMembers[0]
+	switch g.rand.IntN(8) {
+	case 0, 1, 2:
+		return g.add("classic-join %s %s %s%s", classicGroup, m, pick(g, randomTopics...), pick(g, "", " protocols=range,roundrobin", " session=1s"))
+	case 3:
+		return g.add("classic-sync %s %s %s:%s", classicGroup, m, m, g.partition())
+	case 4:
+		return g.add("classic-heartbeat %s %s%s", classicGroup, m, pick(g, "", "", " generation=7"))
+	case 5:
+		return g.add("classic-leave %s %s", classicGroup, m)
+	}
+	return g.add("describe-group %s type=classic", classicGroup)
 }
 
 func (g *generator) fetch() error {
 	group, m := g.member()
-	options := []string{"wait=" + pick(g, "0s", "500ms", "500ms")}
+	wait := pick(g, "0s", "500ms", "500ms")
+	var options []string
 	if g.one(2) {
 		options = append(options, fmt.Sprintf("records=%d", g.rand.IntN(9)))
 	}
@@ -231,11 +362,16 @@ func (g *generator) fetch() error {
 	if g.one(12) {
 		options = append(options, fmt.Sprintf("epoch=%d", g.rand.IntN(6)-1))
 	}
+	var wanted []topicPartition
+	if x := g.runner.world.members[memberKey{group, m}]; x != nil {
+		wanted = x.assigned
+	}
 	if g.one(8) {
+		wanted = nil
 		var names []string
 		for range g.rand.IntN(3) {
-			if p := g.partition().String(); !slices.Contains(names, p) {
-				names = append(names, p)
+			if p := g.partition(); !slices.Contains(wanted, p) {
+				wanted, names = append(wanted, p), append(names, p.String())
 			}
 		}
 		options = append(options, "partitions="+strings.Join(names, ","))
@@ -244,7 +380,19 @@ func (g *generator) fetch() error {
 	if g.one(4) {
 		acks = " " + strings.Join(g.acks(group, m), " ")
 	}
-	return g.add("fetch %s %s%s %s", group, m, acks, strings.Join(options, " "))
+	if !g.warm(group, wanted) {
+		// Whether a state is read before a fetch that may not wait is answered depends on the machine's speed.
+		wait = "500ms"
+	}
+	return g.add("fetch %s %s%s wait=%s %s", group, m, acks, wait, strings.Join(options, " "))
+}
+
+// warm tells whether the states of share partitions are known where they are led.
+func (g *generator) warm(group string, all []topicPartition) bool {
+	return !slices.ContainsFunc(all, func(p topicPartition) bool {
+		s, err := g.runner.world.target.cluster().InspectSharePartition(group, p.topic, p.partition)
+		return err == nil && !s.Known
+	})
 }
 
 func (g *generator) acknowledge() error {
