@@ -10,6 +10,7 @@ import (
 	"kshare/clock"
 	"kshare/fault"
 	"kshare/protocol/errorcode"
+	"kshare/sharecoordinator"
 	"kshare/sharepartition"
 	"kshare/sharesession"
 )
@@ -157,7 +158,7 @@ type shareFetch struct {
 	// loaded are the share partitions whose state this request was the first to ask for, early tells that there was no share coordinator to ask.
 	// cold are those that it has not asked for yet, in the order of the session: with timing=kafka their states come in one by one.
 	loaded map[*sharePartition]bool
-	cold   []*partition
+	cold   []sharesession.Partition
 	early  bool
 	// loads are what came of the session's partitions. With timing=kafka that is settled once for a request, however long it waits.
 	loads map[sharesession.Partition]shareLoad
@@ -282,8 +283,10 @@ func (f *shareFetch) begin() shareResults {
 	}
 	late := f.cold
 	f.cold = nil
-	for _, p := range late {
-		f.read(&shareLoad{}, p)
+	for _, at := range late {
+		if p, code := f.find(at); code == errorcode.None {
+			f.read(&shareLoad{}, at, p)
+		}
 	}
 	return results
 }
@@ -294,8 +297,8 @@ func (f *shareFetch) findCold() {
 		return
 	}
 	for _, at := range f.session.Partitions {
-		if p, code := f.find(at); code == errorcode.None && p.shareGroups[f.caller.group] == nil {
-			f.cold = append(f.cold, p)
+		if p, code := f.find(at); code == errorcode.None && f.known(at, p) == nil {
+			f.cold = append(f.cold, at)
 		}
 	}
 }
@@ -377,7 +380,7 @@ func (f *shareFetch) enough(open []shareOpen) bool {
 
 // find returns the partition that an entry of the session means, if the node leads it.
 func (f *shareFetch) find(at sharesession.Partition) (*partition, int16) {
-	p, code := f.caller.request.cluster.sharePartitionNamed(at)
+	p, code := f.named(at)
 	if injected := f.caller.request.injectedByID(fault.Partition, at.TopicID, at.Partition); injected != errorcode.None {
 		return p, injected
 	}
@@ -385,6 +388,32 @@ func (f *shareFetch) find(at sharesession.Partition) (*partition, int16) {
 		code = errorcode.NotLeaderOrFollower
 	}
 	return p, code
+}
+
+// named finds the partition that an entry of the session means. A topic that was deleted under the session is known by its name from then on: a partition of one
+// that was made anew is found, as Apache Kafka finds it, though nothing is kept of it under the old id.
+func (f *shareFetch) named(at sharesession.Partition) (*partition, int16) {
+	c := f.caller.request.cluster
+	p, code := c.sharePartitionNamed(at)
+	name := f.session.TopicName(at)
+	if code != errorcode.UnknownTopicID || name == "" {
+		return p, code
+	}
+	if t := c.topics[name]; t != nil {
+		p = t.partition(at.Partition)
+	}
+	if p == nil {
+		return nil, errorcode.UnknownTopicOrPartition
+	}
+	return p, errorcode.None
+}
+
+// known is the group's share partition for an entry of the session that means a partition, nil where the leader does not have it.
+func (f *shareFetch) known(at sharesession.Partition, p *partition) *sharePartition {
+	if p.topic.id != at.TopicID {
+		return nil
+	}
+	return p.shareGroups[f.caller.group]
 }
 
 // shareLoad is a partition of a session on its way to its share partition.
@@ -401,7 +430,7 @@ type shareLoad struct {
 // knowsAny tells whether one of the session's partitions exists, so that there is something to acquire from.
 func (f *shareFetch) knowsAny() bool {
 	return slices.ContainsFunc(f.session.Partitions, func(at sharesession.Partition) bool {
-		_, code := f.caller.request.cluster.sharePartitionNamed(at)
+		_, code := f.named(at)
 		return code == errorcode.None
 	})
 }
@@ -435,7 +464,7 @@ func (f *shareFetch) load(at sharesession.Partition) shareLoad {
 func (f *shareFetch) loadNow(at sharesession.Partition) shareLoad {
 	l, p := f.look(at)
 	if !l.absent {
-		f.read(&l, p)
+		f.read(&l, at, p)
 	}
 	if l.result.errorCode == errorcode.NotLeaderOrFollower {
 		l.result.leader = p.hint()
@@ -449,17 +478,14 @@ func (f *shareFetch) loadNow(at sharesession.Partition) shareLoad {
 // look finds out whether the partition of an entry is there.
 func (f *shareFetch) look(at sharesession.Partition) (shareLoad, *partition) {
 	p, code := f.find(at)
-	if code == errorcode.UnknownTopicID && f.session.TopicName(at) != "" {
-		code = errorcode.UnknownTopicOrPartition // a topic that was deleted under the session
-	}
 	return shareLoad{result: shareFetchResult{index: at.Partition, errorCode: code}, absent: code != errorcode.None}, p
 }
 
 // read fills in the share partition of a partition that the node leads. The first request that asks for it has its state read.
-func (f *shareFetch) read(l *shareLoad, p *partition) {
+func (f *shareFetch) read(l *shareLoad, at sharesession.Partition, p *partition) {
 	c := f.caller.request.cluster
-	known := p.shareGroups[f.caller.group] != nil
-	if slices.Contains(f.cold, p) || !known && (&sharePartition{partition: p, group: f.caller.group}).unreachable(f.caller.request.node) != errorcode.None {
+	known := f.known(at, p) != nil
+	if slices.Contains(f.cold, at) || !known && (&sharePartition{partition: p, group: f.caller.group}).unreachable(f.caller.request.node) != errorcode.None {
 		l.unready = true
 		return
 	}
@@ -469,7 +495,12 @@ func (f *shareFetch) read(l *shareLoad, p *partition) {
 			c.log.Error("the share coordinator's topic could not be made", "error", err)
 		}
 	}
-	l.sp, l.result.errorCode = c.sharePartitionOf(p, f.caller.group)
+	if p.topic.id == at.TopicID {
+		l.sp, l.result.errorCode = c.sharePartitionOf(p, f.caller.group)
+	} else {
+		_, _, no := c.share.coordinator.Read(c.now(), sharecoordinator.Key{Group: f.caller.group, Topic: at.TopicID, Partition: at.Partition}, p.leaderEpoch)
+		l.result.errorCode = fetchErrorOf(no.ErrorCode) // it knows no topic of that id, and so refuses always
+	}
 	if c.timing == TimingFast {
 		return
 	}
@@ -597,7 +628,7 @@ func (w *shareWaiter) join() {
 		if code != errorcode.None {
 			continue
 		}
-		if sp := p.shareGroups[w.fetch.caller.group]; sp != nil {
+		if sp := w.fetch.known(at, p); sp != nil {
 			w.waiting = append(w.waiting, sp)
 			sp.waiters.add(w)
 		} else {
