@@ -380,19 +380,31 @@ func (g *generator) fetch() error {
 	if g.one(4) {
 		acks = " " + strings.Join(g.acks(group, m), " ")
 	}
-	if !g.warm(group, wanted) {
+	if !g.warm(group, m, wanted) {
 		// Whether a state is read before a fetch that may not wait is answered depends on the machine's speed.
 		wait = "500ms"
 	}
 	return g.add("fetch %s %s%s wait=%s %s", group, m, acks, wait, strings.Join(options, " "))
 }
 
-// warm tells whether the states of share partitions are known where they are led.
-func (g *generator) warm(group string, all []topicPartition) bool {
-	return !slices.ContainsFunc(all, func(p topicPartition) bool {
-		s, err := g.runner.world.target.cluster().InspectSharePartition(group, p.topic, p.partition)
-		return err == nil && !s.Known
-	})
+// warm tells whether the states of share partitions are known where they are led: of those that a member wants, and of those that its session has, to which
+// nothing is known of topics that were made anew since.
+func (g *generator) warm(group, name string, wanted []topicPartition) bool {
+	w := g.runner.world
+	known := func(p topicPartition) bool {
+		s, err := w.target.cluster().InspectSharePartition(group, p.topic, p.partition)
+		return err != nil || s.Known
+	}
+	if m := w.members[memberKey{group, name}]; m != nil {
+		for _, session := range m.sessions {
+			for p, id := range session.partitions {
+				if !known(p) || id != w.topics[p.topic] {
+					return false
+				}
+			}
+		}
+	}
+	return !slices.ContainsFunc(wanted, func(p topicPartition) bool { return !known(p) })
 }
 
 func (g *generator) acknowledge() error {
