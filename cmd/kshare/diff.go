@@ -77,7 +77,7 @@ func (f *diffFlags) run(ctx context.Context, in io.Reader, out io.Writer, files 
 			differing++
 			if f.random {
 				fmt.Fprintf(out, "%s differs, looking for a shorter script\n", s.Name)
-				if c, err = d.Shrink(s, f.shrink); err != nil {
+				if c, err = d.Shrink(c, f.shrink); err != nil {
 					return err
 				}
 				fmt.Fprint(out, c.File.Text())
