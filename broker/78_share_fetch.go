@@ -157,9 +157,11 @@ type shareFetch struct {
 	failing bool
 	// loaded are the share partitions whose state this request was the first to ask for, early tells that there was no share coordinator to ask.
 	// cold are those that it has not asked for yet, in the order of the session: with timing=kafka their states come in one by one.
-	loaded map[*sharePartition]bool
-	cold   []sharesession.Partition
-	early  bool
+	// joining is the one of them that has just been asked for, nil for none: what is wrong with its state is told only later.
+	loaded  map[*sharePartition]bool
+	cold    []sharesession.Partition
+	joining *sharesession.Partition
+	early   bool
 	// loads are what came of the session's partitions. With timing=kafka that is settled once for a request, however long it waits.
 	loads map[sharesession.Partition]shareLoad
 }
@@ -273,14 +275,19 @@ type shareOpen struct {
 }
 
 // begin attempts for the first time to acquire what there is. With timing=kafka the partitions whose state is read first join one after the other, as the
-// share coordinator answers, and the request is answered as soon as it has something: the answer leaves out those that have not joined.
+// share coordinator answers, and the request is answered as soon as it has something: the answer leaves out those that have not joined. The share coordinator
+// is asked to store the acknowledgements before that, and so what they release is there once the first of them joins, or the start offset has moved.
 func (f *shareFetch) begin() shareResults {
 	f.findCold()
 	results := f.attempt(false)
-	for results == nil && len(f.cold) > 0 {
-		f.cold = f.cold[1:]
+	if results == nil && len(f.cold) > 0 && f.settle() {
 		results = f.attempt(false)
 	}
+	for results == nil && len(f.cold) > 0 {
+		f.joining, f.cold = &f.cold[0], f.cold[1:]
+		results = f.attempt(false)
+	}
+	f.joining = nil
 	late := f.cold
 	f.cold = nil
 	for _, at := range late {
@@ -322,7 +329,7 @@ func (f *shareFetch) attempt(last bool) shareResults {
 	for i, at := range f.session.Partitions {
 		loaded := f.load(at)
 		switch sp := loaded.sp; {
-		case loaded.unready:
+		case loaded.unready, loaded.late && f.joining != nil && *f.joining == at:
 			continue
 		case loaded.absent:
 			absent++
