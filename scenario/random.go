@@ -11,7 +11,8 @@ import (
 )
 
 // Random writes a scenario of a number of commands that follow from a seed, beginning with what sets its topics and groups up. It runs each command in the process as it goes,
-// so that it can acknowledge what was acquired. Locks are left their 30 s and time is not moved: a run on a real Kafka takes as long as it takes.
+// so that it can acknowledge what was acquired. Locks are left their 30 s, and time is moved only by what a Kafka may take to read a state: a run on a real one takes as
+// long as it takes.
 func Random(seed uint64, steps int) (*File, error) {
 	g := &generator{
 		rand:   rand.New(rand.NewPCG(seed, 0)),
@@ -380,11 +381,15 @@ func (g *generator) fetch() error {
 	if g.one(4) {
 		acks = " " + strings.Join(g.acks(group, m), " ")
 	}
-	if !g.warm(group, m, wanted) {
-		// Whether a state is read before a fetch that may not wait is answered depends on the machine's speed.
-		wait = "500ms"
+	if g.warm(group, m, wanted) {
+		return g.add("fetch %s %s%s wait=%s %s", group, m, acks, wait, strings.Join(options, " "))
 	}
-	return g.add("fetch %s %s%s wait=%s %s", group, m, acks, wait, strings.Join(options, " "))
+	// Whether a state is read before a fetch that may not wait is answered depends on the machine's speed; so does, where it is answered before, whether it is
+	// read before the next fetch, to which a state that is being read is none at all.
+	if err := g.add("fetch %s %s%s wait=500ms %s", group, m, acks, strings.Join(options, " ")); err != nil {
+		return err
+	}
+	return g.add("advance 100ms")
 }
 
 // warm tells whether the states of share partitions are known where they are led: of those that a member wants, and of those that its session has, to which

@@ -28,7 +28,6 @@ func TestRandomIsAFunctionOfItsSeed(t *testing.T) {
 
 // notRandom are commands that ask brokers and that no random scenario has.
 var notRandom = map[string]string{
-	"advance":            "a real Kafka's time passes by itself",
 	"dead-letters":       "no group has a dead letter queue",
 	"help":               "asks nothing",
 	"send":               "random requests are what package probe of differential sends",
