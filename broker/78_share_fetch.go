@@ -587,22 +587,45 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 			order = append(order, hashed{f.hash(f.session.Partitions[i]), i})
 		}
 	}
-	scalaMapOrder(order)
-	if len(order) > smallMap {
-		scalaTrieOrder(order)
-	}
+	scalaResultOrder(order)
 	for _, o := range order {
 		at, result := f.session.Partitions[o.at], results[o.at].shareFetchResult
 		if f.session.Listed(at, len(result.acquired) > 0, result.errorCode) {
 			add(at, result)
 		}
 	}
-	for _, at := range f.ackOrder {
+	for _, at := range acknowledgedOrder(f.ackOrder) {
 		if !f.acks[at].answered {
 			add(at, shareFetchResult{index: at.Partition})
 		}
 	}
 	return a
+}
+
+// acknowledgedOrder is the order in which a ShareFetch lists the results of acknowledgements that nothing else is told with: topic by topic, from a map by id
+// of maps by partition.
+func acknowledgedOrder(all []sharesession.Partition) []sharesession.Partition {
+	if len(all) < 2 {
+		return all
+	}
+	var topics []hashed
+	partitions := map[[16]byte][]hashed{}
+	for i, at := range all {
+		if partitions[at.TopicID] == nil {
+			topics = append(topics, hashed{uuidHash(at.TopicID), i})
+		}
+		partitions[at.TopicID] = append(partitions[at.TopicID], hashed{at.Partition, i})
+	}
+	scalaMapOrder(topics)
+	ordered := make([]sharesession.Partition, 0, len(all))
+	for _, t := range topics {
+		of := partitions[all[t.at].TopicID]
+		scalaMapOrder(of)
+		for _, p := range of {
+			ordered = append(ordered, all[p.at])
+		}
+	}
+	return ordered
 }
 
 // hash is that of Kafka's key for a partition.
