@@ -33,13 +33,13 @@ var notRandom = map[string]string{
 	"send":               "random requests are what package probe of differential sends",
 	"send-bytes":         "random requests are what package probe of differential sends",
 	"wait":               "nothing runs in the background",
-	"txn-add-offsets":    "there are no transactions yet",
-	"txn-add-partitions": "there are no transactions yet",
-	"txn-commit-offsets": "there are no transactions yet",
-	"txn-describe":       "there are no transactions yet",
-	"txn-end":            "there are no transactions yet",
-	"txn-list":           "there are no transactions yet",
-	"txn-markers":        "there are no transactions yet",
+	"txn-add-offsets":    "random scenarios have no transactions yet",
+	"txn-add-partitions": "random scenarios have no transactions yet",
+	"txn-commit-offsets": "random scenarios have no transactions yet",
+	"txn-describe":       "random scenarios have no transactions yet",
+	"txn-end":            "random scenarios have no transactions yet",
+	"txn-list":           "random scenarios have no transactions yet",
+	"txn-markers":        "random scenarios have no transactions yet",
 }
 
 // Every command that asks brokers is in the scenarios that are run against a real Kafka, unless there is a reason.
