@@ -110,7 +110,7 @@ func (r *reader) runScenario(t *testing.T, words []string) {
 	for i, w := range words {
 		switch w {
 		case kafkaAddress:
-			addrs, _, end := started(t, exec.Command(r.binary, "serve", "--listen", "127.0.0.1:0", "--timing", "kafka"), false)
+			addrs, _, end := started(t, exec.Command(r.binary, "serve", "--listen", "127.0.0.1:0", "--timing", "kafka", "--config", "group.initial.rebalance.delay.ms=0"), false)
 			defer end()
 			words[i] = addrs
 		case "report.xml":

@@ -10,6 +10,7 @@ import (
 	"kshare/clock"
 	"kshare/fault"
 	"kshare/protocol/errorcode"
+	"kshare/sharecoordinator"
 	"kshare/sharepartition"
 	"kshare/sharesession"
 )
@@ -156,9 +157,11 @@ type shareFetch struct {
 	failing bool
 	// loaded are the share partitions whose state this request was the first to ask for, early tells that there was no share coordinator to ask.
 	// cold are those that it has not asked for yet, in the order of the session: with timing=kafka their states come in one by one.
-	loaded map[*sharePartition]bool
-	cold   []*partition
-	early  bool
+	// joining is the one of them that has just been asked for, nil for none: what is wrong with its state is told only later.
+	loaded  map[*sharePartition]bool
+	cold    []sharesession.Partition
+	joining *sharesession.Partition
+	early   bool
 	// loads are what came of the session's partitions. With timing=kafka that is settled once for a request, however long it waits.
 	loads map[sharesession.Partition]shareLoad
 }
@@ -272,18 +275,25 @@ type shareOpen struct {
 }
 
 // begin attempts for the first time to acquire what there is. With timing=kafka the partitions whose state is read first join one after the other, as the
-// share coordinator answers, and the request is answered as soon as it has something: the answer leaves out those that have not joined.
+// share coordinator answers, and the request is answered as soon as it has something: the answer leaves out those that have not joined. The share coordinator
+// is asked to store the acknowledgements before that, and so what they release is there once the first of them joins, or the start offset has moved.
 func (f *shareFetch) begin() shareResults {
 	f.findCold()
 	results := f.attempt(false)
-	for results == nil && len(f.cold) > 0 {
-		f.cold = f.cold[1:]
+	if results == nil && len(f.cold) > 0 && f.settle() {
 		results = f.attempt(false)
 	}
+	for results == nil && len(f.cold) > 0 {
+		f.joining, f.cold = &f.cold[0], f.cold[1:]
+		results = f.attempt(false)
+	}
+	f.joining = nil
 	late := f.cold
 	f.cold = nil
-	for _, p := range late {
-		f.read(&shareLoad{}, p)
+	for _, at := range late {
+		if p, code := f.find(at); code == errorcode.None {
+			f.read(&shareLoad{}, at, p)
+		}
 	}
 	return results
 }
@@ -294,8 +304,8 @@ func (f *shareFetch) findCold() {
 		return
 	}
 	for _, at := range f.session.Partitions {
-		if p, code := f.find(at); code == errorcode.None && p.shareGroups[f.caller.group] == nil {
-			f.cold = append(f.cold, p)
+		if p, code := f.find(at); code == errorcode.None && f.known(at, p) == nil {
+			f.cold = append(f.cold, at)
 		}
 	}
 }
@@ -319,7 +329,7 @@ func (f *shareFetch) attempt(last bool) shareResults {
 	for i, at := range f.session.Partitions {
 		loaded := f.load(at)
 		switch sp := loaded.sp; {
-		case loaded.unready:
+		case loaded.unready, loaded.late && f.joining != nil && *f.joining == at:
 			continue
 		case loaded.absent:
 			absent++
@@ -377,7 +387,7 @@ func (f *shareFetch) enough(open []shareOpen) bool {
 
 // find returns the partition that an entry of the session means, if the node leads it.
 func (f *shareFetch) find(at sharesession.Partition) (*partition, int16) {
-	p, code := f.caller.request.cluster.sharePartitionNamed(at)
+	p, code := f.named(at)
 	if injected := f.caller.request.injectedByID(fault.Partition, at.TopicID, at.Partition); injected != errorcode.None {
 		return p, injected
 	}
@@ -385,6 +395,32 @@ func (f *shareFetch) find(at sharesession.Partition) (*partition, int16) {
 		code = errorcode.NotLeaderOrFollower
 	}
 	return p, code
+}
+
+// named finds the partition that an entry of the session means. A topic that was deleted under the session is known by its name from then on: a partition of one
+// that was made anew is found, as Apache Kafka finds it, though nothing is kept of it under the old id.
+func (f *shareFetch) named(at sharesession.Partition) (*partition, int16) {
+	c := f.caller.request.cluster
+	p, code := c.sharePartitionNamed(at)
+	name := f.session.TopicName(at)
+	if code != errorcode.UnknownTopicID || name == "" {
+		return p, code
+	}
+	if t := c.topics[name]; t != nil {
+		p = t.partition(at.Partition)
+	}
+	if p == nil {
+		return nil, errorcode.UnknownTopicOrPartition
+	}
+	return p, errorcode.None
+}
+
+// known is the group's share partition for an entry of the session that means a partition, nil where the leader does not have it.
+func (f *shareFetch) known(at sharesession.Partition, p *partition) *sharePartition {
+	if p.topic.id != at.TopicID {
+		return nil
+	}
+	return p.shareGroups[f.caller.group]
 }
 
 // shareLoad is a partition of a session on its way to its share partition.
@@ -401,7 +437,7 @@ type shareLoad struct {
 // knowsAny tells whether one of the session's partitions exists, so that there is something to acquire from.
 func (f *shareFetch) knowsAny() bool {
 	return slices.ContainsFunc(f.session.Partitions, func(at sharesession.Partition) bool {
-		_, code := f.caller.request.cluster.sharePartitionNamed(at)
+		_, code := f.named(at)
 		return code == errorcode.None
 	})
 }
@@ -435,7 +471,7 @@ func (f *shareFetch) load(at sharesession.Partition) shareLoad {
 func (f *shareFetch) loadNow(at sharesession.Partition) shareLoad {
 	l, p := f.look(at)
 	if !l.absent {
-		f.read(&l, p)
+		f.read(&l, at, p)
 	}
 	if l.result.errorCode == errorcode.NotLeaderOrFollower {
 		l.result.leader = p.hint()
@@ -449,17 +485,14 @@ func (f *shareFetch) loadNow(at sharesession.Partition) shareLoad {
 // look finds out whether the partition of an entry is there.
 func (f *shareFetch) look(at sharesession.Partition) (shareLoad, *partition) {
 	p, code := f.find(at)
-	if code == errorcode.UnknownTopicID && f.session.TopicName(at) != "" {
-		code = errorcode.UnknownTopicOrPartition // a topic that was deleted under the session
-	}
 	return shareLoad{result: shareFetchResult{index: at.Partition, errorCode: code}, absent: code != errorcode.None}, p
 }
 
 // read fills in the share partition of a partition that the node leads. The first request that asks for it has its state read.
-func (f *shareFetch) read(l *shareLoad, p *partition) {
+func (f *shareFetch) read(l *shareLoad, at sharesession.Partition, p *partition) {
 	c := f.caller.request.cluster
-	known := p.shareGroups[f.caller.group] != nil
-	if slices.Contains(f.cold, p) || !known && (&sharePartition{partition: p, group: f.caller.group}).unreachable(f.caller.request.node) != errorcode.None {
+	known := f.known(at, p) != nil
+	if slices.Contains(f.cold, at) || !known && (&sharePartition{partition: p, group: f.caller.group}).unreachable(f.caller.request.node) != errorcode.None {
 		l.unready = true
 		return
 	}
@@ -469,7 +502,12 @@ func (f *shareFetch) read(l *shareLoad, p *partition) {
 			c.log.Error("the share coordinator's topic could not be made", "error", err)
 		}
 	}
-	l.sp, l.result.errorCode = c.sharePartitionOf(p, f.caller.group)
+	if p.topic.id == at.TopicID {
+		l.sp, l.result.errorCode = c.sharePartitionOf(p, f.caller.group)
+	} else {
+		_, _, no := c.share.coordinator.Read(c.now(), sharecoordinator.Key{Group: f.caller.group, Topic: at.TopicID, Partition: at.Partition}, p.leaderEpoch)
+		l.result.errorCode = fetchErrorOf(no.ErrorCode) // it knows no topic of that id, and so refuses always
+	}
 	if c.timing == TimingFast {
 		return
 	}
@@ -549,22 +587,45 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 			order = append(order, hashed{f.hash(f.session.Partitions[i]), i})
 		}
 	}
-	scalaMapOrder(order)
-	if len(order) > smallMap {
-		scalaTrieOrder(order)
-	}
+	scalaResultOrder(order)
 	for _, o := range order {
 		at, result := f.session.Partitions[o.at], results[o.at].shareFetchResult
 		if f.session.Listed(at, len(result.acquired) > 0, result.errorCode) {
 			add(at, result)
 		}
 	}
-	for _, at := range f.ackOrder {
+	for _, at := range acknowledgedOrder(f.ackOrder) {
 		if !f.acks[at].answered {
 			add(at, shareFetchResult{index: at.Partition})
 		}
 	}
 	return a
+}
+
+// acknowledgedOrder is the order in which a ShareFetch lists the results of acknowledgements that nothing else is told with: topic by topic, from a map by id
+// of maps by partition.
+func acknowledgedOrder(all []sharesession.Partition) []sharesession.Partition {
+	if len(all) < 2 {
+		return all
+	}
+	var topics []hashed
+	partitions := map[[16]byte][]hashed{}
+	for i, at := range all {
+		if partitions[at.TopicID] == nil {
+			topics = append(topics, hashed{uuidHash(at.TopicID), i})
+		}
+		partitions[at.TopicID] = append(partitions[at.TopicID], hashed{at.Partition, i})
+	}
+	scalaMapOrder(topics)
+	ordered := make([]sharesession.Partition, 0, len(all))
+	for _, t := range topics {
+		of := partitions[all[t.at].TopicID]
+		scalaMapOrder(of)
+		for _, p := range of {
+			ordered = append(ordered, all[p.at])
+		}
+	}
+	return ordered
 }
 
 // hash is that of Kafka's key for a partition.
@@ -597,7 +658,7 @@ func (w *shareWaiter) join() {
 		if code != errorcode.None {
 			continue
 		}
-		if sp := p.shareGroups[w.fetch.caller.group]; sp != nil {
+		if sp := w.fetch.known(at, p); sp != nil {
 			w.waiting = append(w.waiting, sp)
 			sp.waiters.add(w)
 		} else {

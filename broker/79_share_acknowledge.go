@@ -92,13 +92,13 @@ type shareAcknowledgePartition struct {
 func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowledgeRequest) bool {
 	renew := q.Version >= 2 && q.IsRenewAck
 	var acks []sharepartition.Acknowledgement
+	var results []shareAcknowledged
 	last := lastAcknowledged(q)
 	sound := false
 	for i := range q.Topics {
-		t := shareAcknowledgeTopic{id: q.Topics[i].TopicID}
 		for j := range q.Topics[i].Partitions {
 			p := &q.Topics[i].Partitions[j]
-			at := sharesession.Partition{TopicID: t.id, Partition: p.Partition}
+			at := sharesession.Partition{TopicID: q.Topics[i].TopicID, Partition: p.Partition}
 			if last != nil && last[at] != p {
 				continue
 			}
@@ -117,19 +117,40 @@ func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowl
 			}
 			sound = sound || result.sound
 			if result.whole {
-				a.errorCode, a.topics = result.code, nil
+				a.errorCode = result.code
 				return false
 			}
-			t.partitions = append(t.partitions, shareAcknowledgePartition{p.Partition, result})
+			results = append(results, shareAcknowledged{at, result})
 		}
-		a.topics = append(a.topics, t)
 	}
-	for i := range a.topics {
-		t := &a.topics[i]
-		t.partitions = slices.DeleteFunc(t.partitions, func(p shareAcknowledgePartition) bool { return p.result.empty && !sound })
-	}
-	a.topics = slices.DeleteFunc(a.topics, func(t shareAcknowledgeTopic) bool { return len(t.partitions) == 0 })
+	a.list(caller.request.cluster, slices.DeleteFunc(results, func(x shareAcknowledged) bool { return x.result.empty && !sound }))
 	return true
+}
+
+// shareAcknowledged is a partition that has a result.
+type shareAcknowledged struct {
+	at     sharesession.Partition
+	result *shareAckResult
+}
+
+// list makes the topics of the answer of results, in the order in which Apache Kafka lists them.
+func (a *shareAcknowledgeAnswer) list(c *Cluster, results []shareAcknowledged) {
+	var room [8]hashed
+	order := room[:0]
+	for i := range results {
+		at := results[i].at
+		order = append(order, hashed{topicIDPartitionHash(at.TopicID, c.topicName(at.TopicID), at.Partition), i})
+	}
+	scalaResultOrder(order)
+	for _, o := range order {
+		x := results[o.at]
+		i := slices.IndexFunc(a.topics, func(t shareAcknowledgeTopic) bool { return t.id == x.at.TopicID })
+		if i < 0 {
+			i = len(a.topics)
+			a.topics = append(a.topics, shareAcknowledgeTopic{id: x.at.TopicID})
+		}
+		a.topics[i].partitions = append(a.topics[i].partitions, shareAcknowledgePartition{x.at.Partition, x.result})
+	}
 }
 
 // withEndpoints adds where the leaders that partitions name can be reached.

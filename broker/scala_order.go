@@ -95,6 +95,14 @@ func trieOrder(keys []hashed, shift uint) {
 	}
 }
 
+// scalaResultOrder sorts distinct keys as Apache Kafka's results list them: they were put into a mutable map in this order, which was made an immutable one.
+func scalaResultOrder(keys []hashed) {
+	scalaMapOrder(keys)
+	if len(keys) > smallMap {
+		scalaTrieOrder(keys)
+	}
+}
+
 // javaHash is Java's String.hashCode, which goes over UTF-16.
 func javaHash(s string) (h int32) {
 	for _, r := range s {
@@ -113,7 +121,11 @@ func topicPartitionHash(topic string, partition int32) int32 {
 
 // topicIDPartitionHash is TopicIdPartition.hashCode; a topic that does not exist has no name, whose hash is that of "".
 func topicIDPartitionHash(id [16]byte, topic string, partition int32) int32 {
+	return 31*(31+uuidHash(id)) + topicPartitionHash(topic, partition)
+}
+
+// uuidHash is Uuid.hashCode.
+func uuidHash(id [16]byte) int32 {
 	x := binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:])
-	uuid := int32(x>>32) ^ int32(x)
-	return 31*(31+uuid) + topicPartitionHash(topic, partition)
+	return int32(x>>32) ^ int32(x)
 }

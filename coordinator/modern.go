@@ -124,12 +124,10 @@ func distinct(names []string) []string {
 	return slices.Compact(out)
 }
 
-// listed turns an assignment into the order in which Kafka answers it.
+// listed turns an assignment into the order in which Kafka answers it: that of a map that was filled in the order of the ids.
 func listed(a assignor.Assignment) []assignor.TopicID {
-	return assignor.TopicOrder(slices.SortedFunc(maps.Keys(a), compareIDs))
+	return assignor.TopicOrder(slices.SortedFunc(maps.Keys(a), assignor.CompareTopics))
 }
-
-func compareIDs(a, b assignor.TopicID) int { return slices.Compare(a[:], b[:]) }
 
 // sortedKeys are the keys of a map of members in their order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

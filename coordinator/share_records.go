@@ -70,7 +70,7 @@ func (sg *shareGroup) recordState(e *Effects) {
 		}
 	}
 	w.length(len(sg.deleting))
-	for _, id := range slices.SortedFunc(maps.Keys(sg.deleting), compareIDs) {
+	for _, id := range slices.SortedFunc(maps.Keys(sg.deleting), assignor.CompareTopics) {
 		w.topicID(id)
 		w.string(sg.deleting[id])
 		w.tags()

@@ -74,7 +74,9 @@ func (s shareTopics) remove(id assignor.TopicID, partitions []int32) {
 	}
 }
 
-func (s shareTopics) ids() []assignor.TopicID { return slices.SortedFunc(maps.Keys(s), compareIDs) }
+func (s shareTopics) ids() []assignor.TopicID {
+	return slices.SortedFunc(maps.Keys(s), assignor.CompareTopics)
+}
 
 func (t shareTopic) sorted() []int32 { return slices.Sorted(maps.Keys(t.partitions)) }
 
@@ -111,7 +113,7 @@ func (sg *shareGroup) ask(now time.Time, change ShareStateChange, e *Effects) {
 	if len(change.Topics) == 0 {
 		return
 	}
-	slices.SortFunc(change.Topics, func(a, b ShareStateTopic) int { return compareIDs(a.ID, b.ID) })
+	slices.SortFunc(change.Topics, func(a, b ShareStateTopic) int { return assignor.CompareTopics(a.ID, b.ID) })
 	for _, t := range change.Topics {
 		for _, p := range t.Partitions {
 			sg.initializing.add(t.ID, t.Name, now.UnixMilli(), p.Partition)

@@ -49,7 +49,9 @@ func TestABugIsFoundOut(t *testing.T) {
 		if _, found := foundOut(f); !found {
 			continue
 		}
-		small, err := inProcess.Shrink(f, 300)
+		c, err := inProcess.Compare(f)
+		require.NoError(t, err)
+		small, err := inProcess.Shrink(c, 300)
 		require.NoError(t, err)
 		c, found := foundOut(small.File)
 		assert.True(t, found)

@@ -61,11 +61,7 @@ func TestScenarios(t *testing.T) {
 	for _, c := range all {
 		a, d, o := c.Tally()
 		commands, agree, differ, omitted = commands+len(c.Commands), agree+a, differ+d, omitted+o
-		for _, x := range c.Commands {
-			if x.Unsteady {
-				t.Logf("%s:%d %s: differed in one run and not in another", c.File.Name, x.Line, x.Command)
-			}
-		}
+		logUnsteady(t, c)
 		if unexplained := reasons.Unexplained(c); len(unexplained) > 0 {
 			t.Errorf("%s differs without a reason in DIFFERENCES:\n%s", c.File.Name, c.SideBySide("kshare", "Apache Kafka 4.4.0"))
 		}
@@ -161,6 +157,15 @@ func compareAll(t *testing.T, g *configured) []*scenario.Comparison {
 	return slices.DeleteFunc(all, func(c *scenario.Comparison) bool { return c == nil })
 }
 
+// logUnsteady names the commands that count as agreeing though not every run agreed.
+func logUnsteady(t *testing.T, c *scenario.Comparison) {
+	for _, x := range c.Commands {
+		if x.Unsteady {
+			t.Logf("%s:%d %s: differed in one run and not in another", c.File.Name, x.Line, x.Command)
+		}
+	}
+}
+
 func newDiffer(kafka *realkafka.Node, prefix string) *scenario.Differ {
 	return &scenario.Differ{
 		Here:   func() *scenario.Local { return scenario.NewLocal(kshare.WithTiming(kshare.TimingKafka)) },
@@ -197,6 +202,7 @@ func TestRandomScenarios(t *testing.T) {
 			if !assert.NoError(t, err, "seed %d", seed) {
 				return
 			}
+			logUnsteady(t, c)
 			a, x, o := c.Tally()
 			mu.Lock()
 			commands, agree, differ, omitted = commands+len(c.Commands), agree+a, differ+x, omitted+o
@@ -205,7 +211,7 @@ func TestRandomScenarios(t *testing.T) {
 			}
 			mu.Unlock()
 			if x > 0 {
-				small, err := d.Shrink(f, 60)
+				small, err := d.Shrink(c, 60)
 				assert.NoError(t, err)
 				t.Errorf("seed %d differs; a shorter script:\n%s\n%s", seed, small.File.Text(), small.SideBySide("kshare", "Apache Kafka 4.4.0"))
 			}

@@ -95,16 +95,18 @@ func (d *Differ) once(f *File) (*Comparison, error) {
 	return c, nil
 }
 
-// Shrink looks for a shorter scenario that differs too, within a number of runs, and returns it with what it shows.
-func (d *Differ) Shrink(f *File, budget int) (*Comparison, error) {
-	small, err := Shrink(f, budget, func(f *File) bool {
-		c, err := d.Compare(f)
-		return err == nil && c.Differs() // without something it may be no scenario any more
+// Shrink looks for a shorter scenario that differs too, within a number of runs, and returns what the shortest has shown: the comparison that it is given where
+// none shorter differs.
+func (d *Differ) Shrink(c *Comparison, budget int) (*Comparison, error) {
+	_, err := Shrink(c.File, budget, func(f *File) bool {
+		shorter, err := d.Compare(f)
+		if err != nil || !shorter.Differs() { // without something it may be no scenario any more
+			return false
+		}
+		c = shorter
+		return true
 	})
-	if err != nil {
-		return nil, err
-	}
-	return d.Compare(small)
+	return c, err
 }
 
 // Differs tells whether a command differs.
@@ -131,11 +133,14 @@ func (c *Comparison) Tally() (agree, differ, omitted int) {
 // sideWidth is the width of a column where two are shown side by side.
 const sideWidth = 76
 
-// SideBySide writes the commands that differ, with what either side showed, and a line of counts.
+// SideBySide writes the commands that differ, with what either side showed, names those that differed in one run and not in another, and ends with a line of counts.
 func (c *Comparison) SideBySide(here, there string) string {
 	var b strings.Builder
 	for i := range c.Commands {
 		x := &c.Commands[i]
+		if x.Unsteady {
+			fmt.Fprintf(&b, "%s:%d  %s: differed in one run and not in another\n", c.File.Name, x.Line, x.Command)
+		}
 		if !x.Differs() {
 			continue
 		}

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,7 +41,10 @@ func TestABugIsFoundOut(t *testing.T) {
 			if !c.Differs() {
 				continue
 			}
-			small, err := d.Shrink(f, 200)
+			same, err := d.Shrink(c, 0)
+			require.NoError(t, err)
+			require.Same(t, c, same, "without a run there is nothing shorter")
+			small, err := d.Shrink(c, 200)
 			require.NoError(t, err)
 			require.True(t, small.Differs())
 			assert.Less(t, len(small.Commands), 15, "seed %d\n%s", seed, small.File.Text())
@@ -49,4 +53,16 @@ func TestABugIsFoundOut(t *testing.T) {
 		}
 		t.Error("no seed from 1 to 10 finds it")
 	})
+}
+
+// A command that differs each time is shown, one that does not is named.
+func TestSideBySide(t *testing.T) {
+	c := &Comparison{File: &File{Name: "f"}, Commands: []Compared{
+		{Line: 1, Command: "groups", Here: []string{"a"}, There: []string{"a"}},
+		{Line: 2, Command: "groups", Here: []string{"a"}, There: []string{"b"}},
+		{Line: 3, Command: "groups", Here: []string{"a"}, There: []string{"b"}, Unsteady: true},
+		{Line: 4, Command: "state", Here: []string{"a"}, There: []string{"b"}, Omitted: "it looks into the broker"},
+	}}
+	words := strings.Join(strings.Fields(c.SideBySide("here", "there")), " ")
+	assert.Equal(t, "f:2 groups here there a | b f:3 groups: differed in one run and not in another f: 4 commands, 2 agree, 1 differ, 1 not compared", words)
 }

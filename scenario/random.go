@@ -11,7 +11,8 @@ import (
 )
 
 // Random writes a scenario of a number of commands that follow from a seed, beginning with what sets its topics and groups up. It runs each command in the process as it goes,
-// so that it can acknowledge what was acquired. Locks are left their 30 s and time is not moved: a run on a real Kafka takes as long as it takes.
+// so that it can acknowledge what was acquired. Locks are left their 30 s, and time is moved only by what a Kafka may take to read a state: a run on a real one takes as
+// long as it takes.
 func Random(seed uint64, steps int) (*File, error) {
 	g := &generator{
 		rand:   rand.New(rand.NewPCG(seed, 0)),
@@ -42,6 +43,13 @@ var (
 	randomMembers = []string{"m1", "m2", "m3"}
 )
 
+// Groups of a random scenario that are no share groups: one that has only committed offsets, a consumer group and a classic group.
+const (
+	offsetsGroup  = "o"
+	consumerGroup = "c"
+	classicGroup  = "k"
+)
+
 // add runs a command and writes it down.
 func (g *generator) add(format string, args ...any) error {
 	l := strings.TrimSpace(fmt.Sprintf(format, args...))
@@ -54,7 +62,7 @@ func (g *generator) add(format string, args ...any) error {
 }
 
 func (g *generator) write(steps int) error {
-	if err := g.add("cluster timing=kafka"); err != nil {
+	if err := g.add("cluster timing=kafka group.initial.rebalance.delay.ms=0"); err != nil {
 		return err
 	}
 	for _, t := range randomTopics {
@@ -73,6 +81,11 @@ func (g *generator) write(steps int) error {
 			return err
 		}
 		if err := g.join(group, randomMembers[0]); err != nil {
+			return err
+		}
+	}
+	for _, l := range []string{"init-producer p", "config group " + consumerGroup + " consumer.assignment.interval.ms=0"} {
+		if err := g.add("%s", l); err != nil {
 			return err
 		}
 	}
@@ -158,11 +171,24 @@ var weights = []struct {
 	{1, func(g *generator) error { return g.add("delete-group %s", pick(g, randomGroups...)) }},
 	{2, func(g *generator) error { return g.add("grow-topic %s %d", pick(g, randomTopics...), 1+g.rand.IntN(3)) }},
 	{1, (*generator).deleteTopic},
-	{3, func(g *generator) error { return g.add("list-offsets %s", g.partition()) }},
-	{3, func(g *generator) error { return g.add("read %s offset=%d wait=0s", g.partition(), g.rand.IntN(6)) }},
+	{3, (*generator).listOffsets},
+	{4, (*generator).read},
 	{3, func(g *generator) error {
 		return g.add("config group %s share.delivery.count.limit=%d", pick(g, randomGroups...), 2+g.rand.IntN(9))
 	}},
+	{3, (*generator).configure},
+	{2, func(g *generator) error {
+		return g.add("describe-config group %s", pick(g, append(randomGroups, consumerGroup)...))
+	}},
+	{1, func(g *generator) error { return g.add("describe-topic %s", pick(g, randomTopics...)) }},
+	{1, func(g *generator) error { return g.add("groups") }},
+	{1, func(g *generator) error {
+		return g.add("init-producer p%s", pick(g, "", "", " id=p", " id=p epoch=0", " epoch=0"))
+	}},
+	{2, func(g *generator) error { return g.add("describe-producers %s", g.partition()) }},
+	{8, (*generator).offsets},
+	{5, (*generator).consumer},
+	{4, (*generator).classic},
 	{6, func(g *generator) error { return g.add("persisted %s %s", pick(g, randomGroups...), g.partition()) }},
 }
 
@@ -203,16 +229,122 @@ func (g *generator) produce() error {
 			words = append(words, string(rune('a'+i)))
 		}
 	}
-	codec := ""
+	options := ""
 	if g.one(8) {
-		codec = " codec=" + pick(g, codecs...)
+		options = " codec=" + pick(g, codecs...)
 	}
-	return g.add("produce %s %s%s", g.partition(), strings.Join(words, " "), codec)
+	if g.one(5) {
+		options += " producer=p"
+		if g.one(4) {
+			options += fmt.Sprintf(" sequence=%d", g.rand.IntN(12))
+		}
+	}
+	return g.add("produce %s %s%s", g.partition(), strings.Join(words, " "), options)
+}
+
+// listOffsets leaves out the greatest timestamp: on a machine whose time passes by itself that is another record's.
+func (g *generator) listOffsets() error {
+	options := ""
+	if g.one(3) {
+		options = " at=" + pick(g, "earliest", "latest", "earliest-local", "latest-tiered")
+	}
+	if g.one(4) {
+		options += " isolation=read_committed"
+	}
+	return g.add("list-offsets %s%s", g.partition(), options)
+}
+
+func (g *generator) read() error {
+	options := []string{"wait=" + pick(g, "0s", "0s", "500ms")}
+	if g.one(3) {
+		options = append(options, fmt.Sprintf("max=%d", pick(g, 0, 1, 100, 200, 1000)))
+	}
+	if g.one(4) {
+		options = append(options, fmt.Sprintf("min=%d", pick(g, 0, 100, 300)))
+	}
+	if g.one(6) {
+		options = append(options, "isolation=read_committed")
+	}
+	if g.one(8) {
+		options = append(options, fmt.Sprintf("epoch=%d", g.rand.IntN(3)-1))
+	}
+	return g.add("read %s offset=%d %s", g.partition(), g.rand.IntN(12), strings.Join(options, " "))
+}
+
+// configure sets what may be set, and what may not.
+func (g *generator) configure() error {
+	if g.one(4) {
+		return g.add("config topic %s %s", pick(g, randomTopics...), pick(g, "max.message.bytes=90", "max.message.bytes=1000000", "-max.message.bytes",
+			"retention.ms=-2", "cleanup.policy=burn", "compression.type=lz4", "compression.type=producer", "no.such.config=1"))
+	}
+	return g.add("config group %s %s", pick(g, randomGroups...), pick(g, "share.record.lock.duration.ms=5", "share.delivery.count.limit=1",
+		"share.delivery.count.limit=11", "-share.delivery.count.limit", "share.isolation.level=read_committed", "share.isolation.level=read_uncommitted",
+		"share.isolation.level=dirty", "share.auto.offset.reset=latest", "share.auto.offset.reset=by_duration:1h", "share.auto.offset.reset=by_duration:PT1H",
+		"share.partition.max.record.locks=100", "share.renew.acknowledge.enable=false", "share.renew.acknowledge.enable=true", "no.such.config=1",
+		"consumer.heartbeat.interval.ms=6000"))
+}
+
+// offsets commits and looks at offsets of groups of every kind.
+func (g *generator) offsets() error {
+	group := pick(g, offsetsGroup, offsetsGroup, offsetsGroup, consumerGroup, classicGroup, randomGroups[0])
+	member := ""
+	if group != offsetsGroup && g.one(2) {
+		member = fmt.Sprintf(" member=%s member-epoch=%d", pick(g, randomMembers...), g.rand.IntN(6)-1)
+	}
+	switch g.rand.IntN(8) {
+	case 0, 1, 2:
+		options := ""
+		if g.one(3) {
+			options = fmt.Sprintf(" metadata=x leader-epoch=%d", g.rand.IntN(2))
+		}
+		return g.add("commit %s %s=%d%s%s", group, g.partition(), g.rand.IntN(20)-1, member, options)
+	case 3, 4, 5:
+		named := ""
+		if g.one(2) {
+			named = " " + g.partition().String()
+		}
+		return g.add("committed %s%s%s", group, named, pick(g, "", " stable=yes"))
+	case 6:
+		return g.add("delete-offsets %s %s", group, pick(g, g.partition().String(), randomTopics[0]))
+	}
+	return g.add("delete-group %s", group)
+}
+
+// consumer is a step of the members of a consumer group.
+func (g *generator) consumer() error {
+	m := pick(g, randomMembers[:2]...)
+	switch g.rand.IntN(8) {
+	case 0, 1:
+		topics := strings.Join(randomTopics[:1+g.rand.IntN(len(randomTopics))], ",")
+		return g.add("consumer-join %s %s %s%s", consumerGroup, m, topics, pick(g, "", " assignor=range", " assignor=uniform", " assignor=other"))
+	case 2, 3, 4:
+		return g.add("consumer-heartbeat %s %s owned=assigned%s", consumerGroup, m, g.oddEpoch())
+	case 5:
+		return g.add("consumer-leave %s %s", consumerGroup, m)
+	}
+	return g.add("describe-group %s type=consumer", consumerGroup)
+}
+
+// classic is a step of the one member of a classic group: with several who joins waits for the others.
+func (g *generator) classic() error {
+	m := randomMembers[0]
+	switch g.rand.IntN(8) {
+	case 0, 1, 2:
+		return g.add("classic-join %s %s %s%s", classicGroup, m, pick(g, randomTopics...), pick(g, "", " protocols=range,roundrobin", " session=1s"))
+	case 3:
+		return g.add("classic-sync %s %s %s:%s", classicGroup, m, m, g.partition())
+	case 4:
+		return g.add("classic-heartbeat %s %s%s", classicGroup, m, pick(g, "", "", " generation=7"))
+	case 5:
+		return g.add("classic-leave %s %s", classicGroup, m)
+	}
+	return g.add("describe-group %s type=classic", classicGroup)
 }
 
 func (g *generator) fetch() error {
 	group, m := g.member()
-	options := []string{"wait=" + pick(g, "0s", "500ms", "500ms")}
+	wait := pick(g, "0s", "500ms", "500ms")
+	var options []string
 	if g.one(2) {
 		options = append(options, fmt.Sprintf("records=%d", g.rand.IntN(9)))
 	}
@@ -231,20 +363,69 @@ func (g *generator) fetch() error {
 	if g.one(12) {
 		options = append(options, fmt.Sprintf("epoch=%d", g.rand.IntN(6)-1))
 	}
+	var wanted []topicPartition
+	if x := g.runner.world.members[memberKey{group, m}]; x != nil {
+		wanted = x.assigned
+	}
 	if g.one(8) {
+		wanted = nil
 		var names []string
 		for range g.rand.IntN(3) {
-			if p := g.partition().String(); !slices.Contains(names, p) {
-				names = append(names, p)
+			if p := g.partition(); !slices.Contains(wanted, p) {
+				wanted, names = append(wanted, p), append(names, p.String())
 			}
 		}
 		options = append(options, "partitions="+strings.Join(names, ","))
 	}
 	acks := ""
 	if g.one(4) {
-		acks = " " + strings.Join(g.acks(group, m), " ")
+		words := g.acks(group, m)
+		named, err := partitionWords(slices.DeleteFunc(slices.Clone(words), func(w string) bool { return strings.Contains(w, "=") }))
+		if err != nil {
+			return err
+		}
+		acks, wanted = " "+strings.Join(words, " "), slices.Concat(wanted, named)
 	}
-	return g.add("fetch %s %s%s %s", group, m, acks, strings.Join(options, " "))
+	cold := g.cold(group, m, wanted)
+	if cold == 0 {
+		return g.add("fetch %s %s%s wait=%s %s", group, m, acks, wait, strings.Join(options, " "))
+	}
+	// What a machine's speed decides of a fetch that has states read is left out: whether they are read before one is answered that may not wait; of several,
+	// how many are read when it is answered for the first, and so it waits for more than there is; and where it is answered before, whether they are read
+	// before the next fetch, to which a state that is being read is none at all.
+	if cold > 1 {
+		options = slices.DeleteFunc(options, func(o string) bool { return strings.HasPrefix(o, "min=") || strings.HasPrefix(o, "max=") })
+		options = append(options, "min=1000000")
+	}
+	if err := g.add("fetch %s %s%s wait=500ms %s", group, m, acks, strings.Join(options, " ")); err != nil {
+		return err
+	}
+	return g.add("advance 100ms")
+}
+
+// cold counts the share partitions whose state is not known where they are led: of those that a member wants, and of those that its session has, to which
+// nothing is known of topics that were made anew since.
+func (g *generator) cold(group, name string, wanted []topicPartition) int {
+	w := g.runner.world
+	cold := map[topicPartition]bool{}
+	look := func(p topicPartition) {
+		if s, err := w.target.cluster().InspectSharePartition(group, p.topic, p.partition); err == nil && !s.Known {
+			cold[p] = true
+		}
+	}
+	for _, p := range wanted {
+		look(p)
+	}
+	if m := w.members[memberKey{group, name}]; m != nil {
+		for _, session := range m.sessions {
+			for p, id := range session.partitions {
+				if look(p); id != w.topics[p.topic] {
+					cold[p] = true
+				}
+			}
+		}
+	}
+	return len(cold)
 }
 
 func (g *generator) acknowledge() error {

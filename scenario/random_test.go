@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"kshare"
@@ -21,5 +23,41 @@ func TestRandomIsAFunctionOfItsSeed(t *testing.T) {
 		c, err := d.Compare(f)
 		require.NoError(t, err)
 		require.False(t, c.Differs(), "seed %d\n%s", seed, c.SideBySide("first", "second"))
+	}
+}
+
+// notRandom are commands that ask brokers and that no random scenario has.
+var notRandom = map[string]string{
+	"dead-letters":       "no group has a dead letter queue",
+	"help":               "asks nothing",
+	"send":               "random requests are what package probe of differential sends",
+	"send-bytes":         "random requests are what package probe of differential sends",
+	"wait":               "nothing runs in the background",
+	"txn-add-offsets":    "random scenarios have no transactions yet",
+	"txn-add-partitions": "random scenarios have no transactions yet",
+	"txn-commit-offsets": "random scenarios have no transactions yet",
+	"txn-describe":       "random scenarios have no transactions yet",
+	"txn-end":            "random scenarios have no transactions yet",
+	"txn-list":           "random scenarios have no transactions yet",
+	"txn-markers":        "random scenarios have no transactions yet",
+}
+
+// Every command that asks brokers is in the scenarios that are run against a real Kafka, unless there is a reason.
+func TestRandomHasEveryCommand(t *testing.T) {
+	written := map[string]bool{}
+	for seed := uint64(1); seed <= 40; seed++ {
+		f, err := Random(seed, 50)
+		require.NoError(t, err)
+		for _, l := range f.commandLines() {
+			written[strings.Fields(l)[0]] = true
+		}
+	}
+	for name, c := range commands {
+		if why := notRandom[name]; c.reach == anywhere {
+			assert.Equal(t, why == "", written[name], "%s: %s", name, why)
+		}
+	}
+	for name := range notRandom {
+		assert.Contains(t, commands, name)
 	}
 }

@@ -33,7 +33,8 @@ func diffCommand() *cobra.Command {
 		Short: "run scenarios here and against a Kafka, and show where they differ",
 		Long: `Runs scenarios here and against a Kafka on the network and shows, side by side, each command that differs in several runs. What a Kafka on
 the network does not show or cannot do is counted, not compared. With --random the scenarios follow from seeds, and one that differs is
-shrunk to a short script. Topics and groups get names of their own, so that the Kafka may be in use. Exits with 1 where something differs.`,
+shrunk to a short script; the Kafka must have group.initial.rebalance.delay.ms=0 then. Topics and groups get names of their own, so that
+the Kafka may be in use. Exits with 1 where something differs.`,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if f.against == "" {
 				return errors.New("diff needs a Kafka to compare with: --against host:port")
@@ -77,7 +78,7 @@ func (f *diffFlags) run(ctx context.Context, in io.Reader, out io.Writer, files 
 			differing++
 			if f.random {
 				fmt.Fprintf(out, "%s differs, looking for a shorter script\n", s.Name)
-				if c, err = d.Shrink(s, f.shrink); err != nil {
+				if c, err = d.Shrink(c, f.shrink); err != nil {
 					return err
 				}
 				fmt.Fprint(out, c.File.Text())

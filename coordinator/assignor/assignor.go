@@ -146,7 +146,7 @@ func sameTopics(members []Member) bool {
 
 // targetMap is a target as Kafka holds it after reading it from its record.
 func targetMap(a Assignment) *hashMap[TopicID, []int32] {
-	ids := slices.SortedFunc(maps.Keys(a), compareTopics)
+	ids := slices.SortedFunc(maps.Keys(a), CompareTopics)
 	m := newHashMap[TopicID, []int32](hashTopic, minCapacity)
 	for _, id := range ids {
 		set := newHashMap[int32, struct{}](hashInt, presized(len(a[id])))

@@ -154,8 +154,8 @@ func hashTopic(id TopicID) int32 {
 // hashPartition is TopicIdPartition.hashCode.
 func hashPartition(p partition) int32 { return 31*hashTopic(p.topic) + p.index }
 
-// compareTopics is Uuid.compareTo: two signed halves.
-func compareTopics(a, b TopicID) int {
+// CompareTopics orders topic ids as Uuid.compareTo does, by two signed halves.
+func CompareTopics(a, b TopicID) int {
 	if bytes.Equal(a[:8], b[:8]) {
 		return cmp.Compare(int64(binary.BigEndian.Uint64(a[8:])), int64(binary.BigEndian.Uint64(b[8:])))
 	}

@@ -81,7 +81,7 @@ func (u *uniformMixed) topicsByLoad() []TopicID {
 		return cmp.Or(
 			cmp.Compare(load(b), load(a)),
 			cmp.Compare(len(u.subscribers[a]), len(u.subscribers[b])),
-			compareTopics(a, b),
+			CompareTopics(a, b),
 		)
 	})
 	return topics

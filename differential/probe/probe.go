@@ -102,6 +102,9 @@ func (p *Prober) draw() request {
 		if p.rand.IntN(3) == 0 && !slow {
 			spoil(p.rand, x.Request)
 		}
+		if f, ok := x.Request.(*kmsg.ShareFetchRequest); ok && f.MaxWaitMillis <= 0 && !f.IsRenewAck && !p.world.knowsStates(f) {
+			f.MaxWaitMillis = 100 // else it would depend on Apache Kafka's speed whether it has found out by then what there is
+		}
 		return x
 	}
 }
@@ -222,7 +225,7 @@ func (p *Prober) print(x request, r reply) string {
 	return replay.AnswerJSON(x.Key(), x.GetVersion(), r.frame)
 }
 
-// settleTime is how long a change of topics or configurations takes at most until the first broker's other parts know
+// settleTime is how long a change of topics, configurations or share groups takes at most until the first broker's other parts know
 // of it: the controller answers first.
 const settleTime = 150 * time.Millisecond
 

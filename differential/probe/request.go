@@ -86,9 +86,12 @@ func (x request) reads() bool {
 	return false
 }
 
-// changes tells whether a request goes to the controller, which other parts of a broker hear of later.
+// changes tells whether a request sets something off that other parts of a broker hear of later: it goes to the controller, or a share group has partitions
+// initialised for who joins.
 func (x request) changes() bool {
-	switch x.Request.(type) {
+	switch q := x.Request.(type) {
+	case *kmsg.ShareGroupHeartbeatRequest:
+		return q.MemberEpoch == 0
 	case *kmsg.CreateTopicsRequest, *kmsg.DeleteTopicsRequest, *kmsg.CreatePartitionsRequest, *kmsg.IncrementalAlterConfigsRequest:
 		return true
 	}

@@ -53,6 +53,13 @@ func (w *world) shareFetch() request {
 	return from(q, m, s)
 }
 
+// knowsStates tells whether a fetch asks for nothing but share partitions that were prepared, whose state the brokers have read.
+func (w *world) knowsStates(q *kmsg.ShareFetchRequest) bool {
+	return q.GroupID != nil && slices.Contains(w.groups[shareGroup], *q.GroupID) && !slices.ContainsFunc(q.Topics, func(t kmsg.ShareFetchRequestTopic) bool {
+		return !slices.ContainsFunc(w.stable(), func(name string) bool { return w.ids[name] == t.TopicID })
+	})
+}
+
 // shareTopic draws the id of a topic that is never deleted, seldom a wrong one.
 func (w *world) shareTopic() [16]byte {
 	if w.odds(15) {
