@@ -22,6 +22,7 @@ import (
 
 var (
 	update      = flag.Bool("update", false, "write the part of docs/divergences.md on scenarios")
+	only        = flag.String("only", "*.txt", "the `pattern` of the files of TestNodeScenarios")
 	randomSeeds = flag.Int("seeds", 0, "how many random scenarios, 0: 10 in the short form, 200 in the full one")
 	randomSteps = flag.Int("scenario-steps", 50, "commands of a random scenario")
 )
