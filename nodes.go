@@ -72,7 +72,7 @@ func (c *Cluster) FaultShareWrites(w ShareWrites) (*ShareWriteFault, error) {
 
 // FailWrites has the next n writes to the cluster's store fail, all of them until MendStore where n is 0, whether it is kept in memory or in a directory.
 // Without an error the disk is full (ENOSPC). What cannot be stored is answered as by Kafka: KAFKA_STORAGE_ERROR, and NOT_COORDINATOR for groups; a leader
-// tries to write share state again for 15 s. Everything else goes on. It takes the place of what was told before.
+// tries to write share state again for 30 s. Everything else goes on. It takes the place of what was told before.
 func (c *Cluster) FailWrites(n int, err error) error {
 	if n < 0 {
 		return fmt.Errorf("kshare: fail writes: %d of them: name how many, or 0 for all", n)

@@ -61,6 +61,9 @@ func (c *Cluster) topicConfigChanged(t *topic) {
 			Compression:                 topicCompression(v),
 		},
 	}
+	for _, p := range t.partitions {
+		p.holdHighWatermark()
+	}
 }
 
 // topicCompression is the codec that a topic's batches are stored in.

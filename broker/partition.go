@@ -13,13 +13,14 @@ import (
 
 // partition is one partition of a topic: its log, who leads it and who waits for it.
 //
-// The high watermark is the log's end: the nodes of a cluster share the log, so a record is on every replica as soon as it is appended.
+// The high watermark is the log's end: the nodes of a cluster share the log, so a record is on every replica as soon as it is appended. Only where fewer
+// than min.insync.replicas are in sync it stays behind.
 type partition struct {
 	cluster     *Cluster
 	topic       *topic
 	index       int32
 	replicas    []int32
-	isr         []int32 // those of replicas that are in sync, in the order in which they became so
+	isr         []int32 // those of replicas that are in sync
 	elr         []int32 // those that left it last and are eligible to lead (KIP-966)
 	leader      int32   // one of isr, or noLeader
 	leaderEpoch int32
@@ -27,7 +28,9 @@ type partition struct {
 	epochs      leaderEpochs
 	log         storage.Log
 	producers   *logvalidator.ProducerState
-	gone        bool // the topic was deleted
+	gone        bool  // the topic was deleted
+	held        bool  // too few replicas are in sync to move the high watermark
+	heldAt      int64 // where it is then
 
 	coordinator coordinatorState // of a partition of __consumer_offsets or __share_group_state
 	loading     clock.Timer      // until the coordinator is active, nil where it is not loading
@@ -36,6 +39,8 @@ type partition struct {
 	fetchWaiters waiters[*fetchWaiter]
 	shareGroups  map[string]*sharePartition // by group id
 	shareLoads   waiters[*shareWaiter]      // who waits for the state of a share partition that could not be read yet
+
+	commitWaiters waiters[*commitWaiter]
 }
 
 func (p *partition) storageID() storage.PartitionID {
@@ -107,7 +112,15 @@ func eachBatch(slices [][]byte, f func(*protocol.BatchHeader, []byte) error) err
 }
 
 // highWatermark is the offset below which records are committed.
-func (p *partition) highWatermark() int64 { return p.log.EndOffset() }
+func (p *partition) highWatermark() int64 {
+	if p.held {
+		return p.heldAt
+	}
+	return p.log.EndOffset()
+}
+
+// uncommitted tells whether the log has records that are not committed.
+func (p *partition) uncommitted() bool { return p.highWatermark() < p.log.EndOffset() }
 
 // lastStableOffset is the offset below which every transaction has ended.
 func (p *partition) lastStableOffset() int64 {
@@ -125,8 +138,10 @@ func (p *partition) append(h *protocol.BatchHeader, batch []byte) (baseOffset in
 		return -1, fmt.Errorf("appending to %s: %w", p, err)
 	}
 	p.note(h, batch)
-	p.wakeFetches(int64(len(batch)))
-	p.wakeShareFetches()
+	if !p.held {
+		p.wakeFetches(int64(len(batch)))
+		p.wakeShareFetches()
+	}
 	return h.BaseOffset, nil
 }
 

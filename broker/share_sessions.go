@@ -131,13 +131,8 @@ func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartiti
 }
 
 func (s *shareCaller) acknowledgeAt(p *partition, acks []sharepartition.Acknowledgement) *shareAckResult {
-	if p.leader != s.request.node.id {
-		r := ackFailed(errorcode.NotLeaderOrFollower, "")
-		r.leader = p.hint()
-		return r
-	}
 	sp := p.shareGroups[s.group]
-	if sp == nil {
+	if sp == nil || p.leader != s.request.node.id { // a node that does not lead has none either, and names no leader
 		return ackFailed(errorcode.UnknownTopicOrPartition, "This server does not host this topic-partition.")
 	}
 	c := s.request.cluster

@@ -20,16 +20,22 @@ func nodeCommand(name, summary, done, example string, do func(Nodes, int32) erro
 				return mistake{err.Error()}
 			}
 			s.cut[int32(id)] = name == cutNode
+			if name == stopNode {
+				delete(s.nodes, int32(id))
+			}
 			s.printf("node %d: %s", id, done)
 			return s.lookAround()
 		},
 	})
 }
 
-const cutNode = "cut-node"
+const (
+	stopNode = "stop-node"
+	cutNode  = "cut-node"
+)
 
 func init() {
-	nodeCommand("stop-node", "Stops a node as a controlled shutdown does: its connections end, others lead what it led.", "stopped", `
+	nodeCommand(stopNode, "Stops a node as a controlled shutdown does: its connections end, others lead what it led.", "stopped", `
 cluster brokers=2
 topic orders partitions=2 replicas=2
 stop-node 1
