@@ -244,7 +244,7 @@ func TestOnlyNodeComesBack(t *testing.T) {
 		m.epoch = 1
 		assert.Equal(t, errorcode.ShareSessionNotFound, m.fetch(0).ErrorCode)
 		m.epoch = 0
-		assert.Equal(t, []delivered{{4, 9, 1}}, acquired(t, m.fetch(time.Second)), "the acquisition is forgotten, what was acknowledged is not")
+		assert.Equal(t, []delivered{{4, 9, 2}}, acquired(t, m.fetch(time.Second)), "what was held is released, what was acknowledged is not")
 		assert.Zero(t, m.acknowledge(4, 9, accept).ErrorCode)
 	})
 }

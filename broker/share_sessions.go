@@ -264,6 +264,18 @@ func (c *Cluster) shareConnectionClosed(conn *connection) {
 	}
 }
 
+// endShareSessions ends the share sessions of a node that stops in an orderly way. Apache Kafka closes its connections before it learns that others lead what it
+// led, so that the release of what members hold over them is stored.
+func (c *Cluster) endShareSessions(n *node) {
+	for _, ended := range c.share.sessions[n.id].Clear() {
+		for _, released := range c.releaseShare(n, &ended) {
+			if sp := released.sp; sp != nil { // those that wait there are not served any more
+				sp.persist(released.write)
+			}
+		}
+	}
+}
+
 // forgetShareGroup forgets the share partitions of a group that a node leads.
 func (c *Cluster) forgetShareGroup(n *node, group string) {
 	for _, t := range c.sortedTopics() {

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
+	"time"
 
 	"kshare"
 	"kshare/differential/realkafka"
@@ -37,13 +40,18 @@ func TestNodeScenarios(t *testing.T) {
 	askedFor(t, nodes)
 	reasons, err := scenario.ReadReasons(filepath.Join(wireNodes, "DIFFERENCES"))
 	require.NoError(t, err)
-	files, err := filepath.Glob(filepath.Join(wireNodes, *only))
+	files, err := filepath.Glob(filepath.Join(wireNodes, "*.txt"))
 	require.NoError(t, err)
+	some, err := regexp.Compile(*only)
+	require.NoError(t, err)
+	files = slices.DeleteFunc(files, func(name string) bool { return !some.MatchString(filepath.Base(name)) })
 	require.NotEmpty(t, files)
 	kafka, err := realkafka.StartCluster(t.Context(), settings{config: clusterConfig}.options(t), brokers)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, kafka.Close()) }()
+	var all []*scenario.Comparison
 	for i, name := range files {
+		began := time.Now()
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
 		f, err := scenario.Parse(filepath.Base(name), text)
@@ -61,8 +69,12 @@ func TestNodeScenarios(t *testing.T) {
 			t.Log(kafka.Log())
 			continue
 		}
-		if unexplained := reasons.Unexplained(c); len(unexplained) > 0 {
-			t.Errorf("%s differs without a reason in DIFFERENCES:\n%s", f.Name, c.SideBySide("kshare", "Apache Kafka 4.4.0"))
-		}
+		all = append(all, c)
+		t.Logf("%s in %s", f.Name, time.Since(began).Round(time.Second))
+	}
+	judge(t, all, reasons)
+	if *only == "" {
+		several := scenario.Suite{Directory: "wire-nodes", On: "a cluster of three brokers of Apache Kafka 4.4.0", Target: "differential-nodes", Test: "TestNodeScenarios"}
+		checkPage(t, "nodes.md", documentMarker, several.DifferencesDocument(all, reasons))
 	}
 }

@@ -58,8 +58,8 @@ orders: 2 partitions
 node 1: stopped
 node 1: started
 orders: id <topic:orders>
-  orders-0: leader 2 epoch 1, replicas 1 2, in sync 2 1
-  orders-1: leader 2 epoch 0, replicas 2 1, in sync 2 1
+  orders-0: leader 2 epoch 1, replicas 1 2, in sync 1 2
+  orders-1: leader 2 epoch 0, replicas 2 1, in sync 1 2
 `, Nodes.StartNode)
 	nodeCommand(cutNode, "Cuts a node off the network: nothing arrives there and nothing comes from it. After 9 s it is fenced and others lead what it led.", "cut off", `
 cluster brokers=2

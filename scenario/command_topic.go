@@ -29,7 +29,7 @@ orders: TOPIC_ALREADY_EXISTS (36): Topic 'orders' already exists.
 			_, err := settingsOf(c.words[1:])
 			return err
 		},
-		run:   createTopic,
+		run: createTopic,
 	})
 }
 

@@ -148,7 +148,9 @@ func (s *step) coordinatorOf(kind int8, key string) (int32, error) {
 }
 
 // metadata asks for a topic. Its partitions are in the order of their numbers.
-func (s *step) metadata(topic string) (*kmsg.MetadataResponseTopic, error) { return s.metadataFrom(0, topic) }
+func (s *step) metadata(topic string) (*kmsg.MetadataResponseTopic, error) {
+	return s.metadataFrom(0, topic)
+}
 
 // metadataFrom is metadata as a node has it.
 func (s *step) metadataFrom(node int32, topic string) (*kmsg.MetadataResponseTopic, error) {

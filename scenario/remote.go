@@ -51,9 +51,9 @@ func (r *Remote) nodes() Nodes {
 	return r.operator
 }
 
-func (*Remote) virtual() bool              { return false }
-func (*Remote) now() time.Time             { return time.Now() }
-func (*Remote) close() error               { return nil }
+func (*Remote) virtual() bool  { return false }
+func (*Remote) now() time.Time { return time.Now() }
+func (*Remote) close() error   { return nil }
 
 func (r *Remote) pass(ctx context.Context, limit time.Time) {
 	timer := time.NewTimer(time.Until(limit))
