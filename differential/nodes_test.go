@@ -72,7 +72,7 @@ func TestNodeScenarios(t *testing.T) {
 		all = append(all, c)
 		t.Logf("%s in %s", f.Name, time.Since(began).Round(time.Second))
 	}
-	judge(t, all, reasons)
+	judge(t, all, reasons) // a reason may be needed in some runs only, where it is one of time
 	if *only == "" {
 		several := scenario.Suite{Directory: "wire-nodes", On: "a cluster of three brokers of Apache Kafka 4.4.0", Target: "differential-nodes", Test: "TestNodeScenarios"}
 		checkPage(t, "nodes.md", documentMarker, several.DifferencesDocument(all, reasons))
