@@ -157,17 +157,6 @@ func (c *Cluster) StartNode(id int32) error {
 	return c.settled()
 }
 
-// KillNode kills a broker, which the others notice when its session ends (broker.session.timeout.ms). It is an error if it does not run.
-func (c *Cluster) KillNode(id int32) error {
-	n, err := c.running(id)
-	if err != nil {
-		return err
-	}
-	n.process.kill()
-	n.process = nil
-	return nil
-}
-
 // CutNode keeps a broker from doing anything: it takes no answer and gives none, while the machine goes on to accept connections for it. It is an error if it
 // does not run, is cut off already, or the system cannot stop processes so.
 func (c *Cluster) CutNode(id int32) error {
