@@ -87,6 +87,11 @@ func (c *Cluster) fillShareOffset(n *node, e *kmsg.DescribeShareGroupOffsetsResp
 		e.ErrorCode, e.ErrorMessage = no.ErrorCode, &no.Message
 		return
 	}
+	if p.leader == noLeader && s.StartOffset != -1 && s.DeliveryCompleteCount != -1 { // the lag is what its leader knows
+		e.ErrorCode = errorcode.LeaderNotAvailable
+		e.ErrorMessage = kmsg.StringPtr("There is no leader for this topic-partition as we are in the middle of a leadership election.")
+		return
+	}
 	e.StartOffset, e.LeaderEpoch = s.StartOffset, s.LeaderEpoch
 	e.Lag = shareLag(&s, p)
 }

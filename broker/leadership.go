@@ -125,6 +125,9 @@ func (p *partition) holdHighWatermark() {
 
 // setLeader makes a node the leader, or nobody.
 func (p *partition) setLeader(id int32) {
+	if id == noLeader {
+		p.lastLeader = p.leader
+	}
 	p.leader, p.unhinted = id, false
 	p.leaderEpoch++
 	if id != noLeader {

@@ -49,8 +49,9 @@ func partitionOf(t *testing.T, c *kshare.Cluster, node int32, topic string, inde
 		Topics: []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: topic}}}).(*kmsg.DescribeTopicPartitionsResponse).Topics[0].Partitions[index]
 	got := p.Topics[0].Partitions[at]
 	got.UnknownTags = kmsg.Tags{}
+	assert.Zero(t, described.ErrorCode, "a partition without a leader is no error there")
 	assert.Equal(t, kmsg.MetadataResponseTopicPartition{
-		ErrorCode: described.ErrorCode, Partition: described.Partition, Leader: described.LeaderID, LeaderEpoch: described.LeaderEpoch,
+		ErrorCode: got.ErrorCode, Partition: described.Partition, Leader: described.LeaderID, LeaderEpoch: described.LeaderEpoch,
 		Replicas: described.Replicas, ISR: described.ISR, OfflineReplicas: described.OfflineReplicas,
 	}, got, "Metadata and DescribeTopicPartitions agree")
 	return got
@@ -135,6 +136,7 @@ func TestPartitionWithoutLeader(t *testing.T) {
 		elr := askOver(t, c, 3, &kmsg.DescribeTopicPartitionsRequest{ResponsePartitionLimit: 1,
 			Topics: []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "two"}}}).(*kmsg.DescribeTopicPartitionsResponse).Topics[0].Partitions[0]
 		assert.Equal(t, []int32{2}, elr.EligibleLeaderReplicas)
+		assert.Equal(t, []int32{2}, elr.LastKnownELR)
 		v0 := kmsg.NewPtrMetadataRequest()
 		v0.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("two")}}
 		assert.Equal(t, errorcode.LeaderNotAvailable, askOver(t, c, 3, v0).(*kmsg.MetadataResponse).Topics[0].Partitions[0].ErrorCode)

@@ -23,6 +23,7 @@ type partition struct {
 	isr         []int32 // those of replicas that are in sync
 	elr         []int32 // those that left it last and are eligible to lead (KIP-966)
 	leader      int32   // one of isr, or noLeader
+	lastLeader  int32   // who led before nobody did
 	leaderEpoch int32
 	unhinted    bool // who asks the wrong node is not told which one leads
 	epochs      leaderEpochs
