@@ -74,6 +74,10 @@ differential: ## hold kshare against a running Apache Kafka for some ten minutes
 differential-full: ## the same with all sessions of the gate, 200 random scenarios and more random probes; takes about an hour
 	@KSHARE_DIFFERENTIAL=full $(GO) test -count=1 -timeout 180m -v $(ARGS) ./differential
 
+.PHONY: differential-nodes
+differential-nodes: ## hold kshare against a cluster of three running Apache Kafka brokers for some ten minutes; needs Linux, JDK 17, Maven and 2 GB of memory, and downloads Kafka
+	@KSHARE_DIFFERENTIAL=nodes $(GO) test -count=1 -timeout 60m -v -run '^TestNodeScenarios$$' $(ARGS) ./differential
+
 .PHONY: ci
 ci: ## what CI runs beyond make test: the short form of every target
 	@bash .ci/ci

@@ -30,8 +30,9 @@ type ShareWrites = broker.ShareWrites
 type ShareWriteFault = broker.ShareWriteFault
 
 // StopNode stops a node as a controlled shutdown of a broker does: its listener and its connections are closed, requests that wait there end without an
-// answer. What it led is led by the next live replica of each partition that is in sync, in a new leader epoch, or by nobody where there is none. What
-// only the node knew is gone: share sessions, fetch sessions, acquisitions, members that a coordinator has not stored. It is an error if the node is stopped.
+// answer. Records that members of share groups hold over them are released, which is stored with their delivery counts. What the node led is led by the next
+// live replica of each partition that is in sync, in a new leader epoch, or by nobody where there is none. What only the node knew is gone: share sessions, fetch
+// sessions, members that a coordinator has not stored. It is an error if the node is stopped.
 func (c *Cluster) StopNode(id int32) error { return failed("stop node", c.broker().StopNode(id)) }
 
 // StartNode starts a stopped node again, on the address that it had. It is in sync with the partitions that it has replicas of at once, but leads only
@@ -47,9 +48,10 @@ func (c *Cluster) CutNode(id int32) error { return failed("cut node", c.broker()
 // the node is not cut off.
 func (c *Cluster) HealNode(id int32) error { return failed("heal node", c.broker().HealNode(id)) }
 
-// MoveLeader makes a node the leader of a partition, in the next leader epoch. The node that led it answers at once what waits there and what still
-// comes, with NOT_LEADER_OR_FOLLOWER, or FENCED_LEADER_EPOCH to who names the old epoch; with hint such answers name the new leader and where it is, otherwise
-// they have -1 there. Acquisitions are gone with the old leader, what was acknowledged is not. It is an error if there is no such partition, or
+// MoveLeader makes a node the leader of a partition, in the next leader epoch. The node that led it answers what still comes with NOT_LEADER_OR_FOLLOWER, or
+// FENCED_LEADER_EPOCH to who names the old epoch; with hint such answers name the new leader and where it is, otherwise they have -1 there. What waits there is
+// answered so at once, but for a ShareFetch with TimingKafka, which waits on and then tells nothing of the partition. A ShareAcknowledge is refused with
+// UNKNOWN_TOPIC_OR_PARTITION, without a hint. Acquisitions are gone with the old leader, what was acknowledged is not. It is an error if there is no such partition, or
 // the node has no replica of it that is in sync and live, or leads it already.
 func (c *Cluster) MoveLeader(topic string, partition, to int32, hint bool) error {
 	return failed("move leader", c.broker().MoveLeader(topic, partition, to, hint))
@@ -72,7 +74,7 @@ func (c *Cluster) FaultShareWrites(w ShareWrites) (*ShareWriteFault, error) {
 
 // FailWrites has the next n writes to the cluster's store fail, all of them until MendStore where n is 0, whether it is kept in memory or in a directory.
 // Without an error the disk is full (ENOSPC). What cannot be stored is answered as by Kafka: KAFKA_STORAGE_ERROR, and NOT_COORDINATOR for groups; a leader
-// tries to write share state again for 15 s. Everything else goes on. It takes the place of what was told before.
+// tries to write share state again for 30 s. Everything else goes on. It takes the place of what was told before.
 func (c *Cluster) FailWrites(n int, err error) error {
 	if n < 0 {
 		return fmt.Errorf("kshare: fail writes: %d of them: name how many, or 0 for all", n)

@@ -21,7 +21,8 @@ import (
 //     when enough has been appended, a partition's topic is deleted, or MaxWaitMs has passed.
 //   - An unknown topic or partition does not end the wait while other partitions can be read.
 //   - Sessions: KIP-227, see fetch_sessions.go. From v13 on topics are named by id.
-//   - Followers do not exist here: a request with a replica id gets NOT_LEADER_OR_FOLLOWER.
+//   - From v11 on a consumer may read from any replica, which has what the leader has; none is named as the preferred one.
+//   - No broker fetches here: a request with a replica id gets NOT_LEADER_OR_FOLLOWER.
 
 const fetchKey = 1
 
@@ -49,6 +50,7 @@ func handleFetch(r *request) (answer, error) {
 		committed: q.IsolationLevel == readCommitted,
 		maxBytes:  min(q.MaxBytes, c.brokerInt("fetch.max.bytes")),
 		byID:      q.Version >= 13,
+		follower:  q.Version >= 11,
 	}
 	f.minBytes = min(q.MinBytes, f.maxBytes)
 	results := f.read()
@@ -78,6 +80,7 @@ type fetch struct {
 	replica            int32
 	committed          bool
 	byID               bool
+	follower           bool // those that follow a partition may answer too
 	minBytes, maxBytes int32
 }
 
@@ -262,7 +265,11 @@ func (f *fetch) checkEpoch(p *partition, epoch int32) int16 {
 	if f.replica >= 0 {
 		return errorcode.NotLeaderOrFollower
 	}
-	return p.checkLeader(f.request.node, max(epoch, -1)) // any negative epoch is none to a Fetch
+	code := p.checkLeader(f.request.node, max(epoch, -1)) // any negative epoch is none to a Fetch
+	if code == errorcode.NotLeaderOrFollower && f.follower && slices.Contains(p.replicas, f.request.node.id) {
+		return errorcode.None
+	}
+	return code
 }
 
 // checkLeader checks that a node leads the partition, in the epoch that the client knows, -1 for any.
@@ -361,7 +368,17 @@ func (p *partition) wakeFetches(appended int64) {
 	})
 }
 
-// wakeAllFetches ends the wait of every fetch of the partition, whose leadership or existence has changed.
+// recheckFetches ends the wait of the fetches that the partition's new leader makes an error of: a node that follows now may still answer those that name no
+// leader epoch.
+func (p *partition) recheckFetches() {
+	p.fetchWaiters.each(func(w *fetchWaiter) {
+		if r := w.fetch.read(); w.fetch.complete(r, 1) {
+			w.finish(r)
+		}
+	})
+}
+
+// wakeAllFetches ends the wait of every fetch of the partition, which is no more.
 func (p *partition) wakeAllFetches() {
 	p.fetchWaiters.each(func(w *fetchWaiter) { w.finish(w.fetch.read()) })
 }

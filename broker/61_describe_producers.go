@@ -14,6 +14,7 @@ import (
 //
 // Behaviour:
 //   - The producers that a partition remembers, in the order of their ids; Kafka's order is that of a hash map.
+//   - Any replica answers.
 //   - An illegal name is INVALID_TOPIC_EXCEPTION, an unknown topic UNKNOWN_TOPIC_OR_PARTITION, both with a message; an unknown partition the
 //     latter without.
 
@@ -38,8 +39,10 @@ func (c *Cluster) describeProducers(r *request, q *kmsg.DescribeProducersRequest
 			e.Partition = index
 			if no != nil {
 				e.ErrorCode, e.ErrorMessage = no.code, &no.message
-			} else if p, code := c.led(r.node, t.Topic, index, -1); code != errorcode.None {
-				e.ErrorCode = code
+			} else if p := c.topics[t.Topic].partition(index); p == nil {
+				e.ErrorCode = errorcode.UnknownTopicOrPartition
+			} else if !slices.Contains(p.replicas, r.node.id) {
+				e.ErrorCode = errorcode.NotLeaderOrFollower
 			} else {
 				e.ActiveProducers = p.activeProducers()
 			}

@@ -103,8 +103,8 @@ func describedTopic(t *topic, start int32, limit int) (kmsg.DescribeTopicPartiti
 		e := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 		e.Partition, e.LeaderID, e.LeaderEpoch, e.Replicas, e.ISR, e.OfflineReplicas = p.index, p.leader, p.leaderEpoch, p.replicas, p.isr, p.offline()
 		e.EligibleLeaderReplicas, e.LastKnownELR = append([]int32{}, p.elr...), []int32{}
-		if p.leader == noLeader {
-			e.ErrorCode = errorcode.LeaderNotAvailable
+		if p.leader == noLeader { // which is no error here
+			e.LastKnownELR = append(e.LastKnownELR, p.lastLeader)
 		}
 		entry.Partitions = append(entry.Partitions, e)
 	}

@@ -19,7 +19,8 @@ func (c *Cluster) shareGroupDescribe(r *request, q *kmsg.ShareGroupDescribeReque
 	p := c.groups.coordinator.ShareGroupDescribe(c.caller(r), q)
 	for _, g := range elsewhere {
 		entry := kmsg.NewShareGroupDescribeResponseGroup()
-		entry.GroupID, entry.ErrorCode = g.group, g.code
+		message := coordinatorMessage(g.code)
+		entry.GroupID, entry.ErrorCode, entry.ErrorMessage = g.group, g.code, &message
 		p.Groups = append(p.Groups, entry)
 	}
 	return p

@@ -17,7 +17,7 @@ import (
 //     topics and partitions.
 //   - A group without a name, or one of which no partition of a topic or a negative one is asked for, fails with UNKNOWN_SERVER_ERROR, unless the
 //     topic is unknown.
-//   - Where the share coordinator is not there or loads, that is the partition's error; Apache Kafka tries for 15 s first.
+//   - Where the share coordinator is not there or loads, that is the partition's error; Apache Kafka tries for half a minute first.
 //   - v1: Lag = end of the log - StartOffset - DeliveryCompleteCount, -1 where either is not known.
 
 const describeShareGroupOffsetsKey = 90
@@ -33,8 +33,8 @@ func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGro
 		switch {
 		case !c.shareEnabled():
 			entry.ErrorCode = errorcode.UnsupportedVersion
-		case code != errorcode.None:
-			entry.ErrorCode = code
+		case g.Topics == nil && code != errorcode.None:
+			entry.ErrorCode, entry.ErrorMessage = code, kmsg.StringPtr(coordinatorMessage(code))
 		case g.Topics == nil:
 			for _, t := range c.groups.coordinator.SharePartitions(g.GroupID) {
 				entry.Topics = append(entry.Topics, c.shareOffsets(r.node, g.GroupID, t.Name, t.Partitions))
@@ -85,6 +85,11 @@ func (c *Cluster) fillShareOffset(n *node, e *kmsg.DescribeShareGroupOffsetsResp
 	s, no := c.share.coordinator.Summary(k)
 	if no != nil {
 		e.ErrorCode, e.ErrorMessage = no.ErrorCode, &no.Message
+		return
+	}
+	if p.leader == noLeader && s.StartOffset != -1 && s.DeliveryCompleteCount != -1 { // the lag is what its leader knows
+		e.ErrorCode = errorcode.LeaderNotAvailable
+		e.ErrorMessage = kmsg.StringPtr("There is no leader for this topic-partition as we are in the middle of a leadership election.")
 		return
 	}
 	e.StartOffset, e.LeaderEpoch = s.StartOffset, s.LeaderEpoch

@@ -15,5 +15,5 @@ import (
 const alterShareGroupOffsetsKey = 91
 
 func init() {
-	handlers[alterShareGroupOffsetsKey] = toGroup(func(q *kmsg.AlterShareGroupOffsetsRequest) string { return q.GroupID }, (*coordinator.Groups).AlterShareGroupOffsets)
+	handlers[alterShareGroupOffsetsKey] = toGroupSaying(coordinatorMessage, func(q *kmsg.AlterShareGroupOffsetsRequest) string { return q.GroupID }, (*coordinator.Groups).AlterShareGroupOffsets)
 }

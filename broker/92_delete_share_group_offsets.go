@@ -14,5 +14,5 @@ import (
 const deleteShareGroupOffsetsKey = 92
 
 func init() {
-	handlers[deleteShareGroupOffsetsKey] = toGroup(func(q *kmsg.DeleteShareGroupOffsetsRequest) string { return q.GroupID }, withoutTime((*coordinator.Groups).DeleteShareGroupOffsets))
+	handlers[deleteShareGroupOffsetsKey] = toGroupSaying(coordinatorMessage, func(q *kmsg.DeleteShareGroupOffsetsRequest) string { return q.GroupID }, withoutTime((*coordinator.Groups).DeleteShareGroupOffsets))
 }

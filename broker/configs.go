@@ -82,6 +82,9 @@ func (c *Cluster) topicConfigChanged(t *topic) {
 	for _, p := range t.partitions {
 		c.scheduleCleanup(p)
 	}
+	for _, p := range t.partitions {
+		p.holdHighWatermark()
+	}
 }
 
 // topicCompression is the codec that a topic's batches are stored in.

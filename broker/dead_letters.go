@@ -25,9 +25,9 @@ const (
 
 	deadLetterTopicKey = "errors.deadletterqueue.topic.name"
 
-	deadLetterAttempts = 5           // to make the queue's topic, and again to write one batch
-	deadLetterBackoff  = time.Second // before the second attempt, doubled before each further one
-	deadLetterRead     = 1 << 20     // bytes of source batches that are read at once
+	deadLetterAttempts = 5               // to make the queue's topic, and again to write one batch
+	deadLetterBackoff  = 2 * time.Second // before the second attempt, doubled before each further one; Apache Kafka's is up to a fifth more or less
+	deadLetterRead     = 1 << 20         // bytes of source batches that are read at once
 
 	// deadLetterDelay is how long a record takes to the queue with timing=kafka, where the answer to the client does not wait for it.
 	deadLetterDelay = 10 * time.Millisecond

@@ -111,10 +111,18 @@ func toGroup[Q kmsg.Request, P any, R interface {
 	*P
 	kmsg.Response
 }](group func(Q) string, call groupCall[Q, R]) *handler {
+	return toGroupSaying(func(int16) string { return "" }, group, call)
+}
+
+// toGroupSaying is toGroup for an API whose answer says in words too why the node does not coordinate the group.
+func toGroupSaying[Q kmsg.Request, P any, R interface {
+	*P
+	kmsg.Response
+}](why func(code int16) string, group func(Q) string, call groupCall[Q, R]) *handler {
 	return writing(locked(func(c *Cluster, r *request, q Q) kmsg.Response {
 		if code := c.notCoordinating(r.node, group(q)); code != errorcode.None {
 			p := q.ResponseKind()
-			if !refuse(p, code, "") {
+			if !refuse(p, code, why(code)) {
 				r.closing = fmt.Errorf("node %d does not coordinate group %q", r.node.id, group(q))
 			}
 			return p

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"kshare/protocol/errorcode"
 )
 
 // noNode is the id of no node, noLeader stands for the leader of a partition that has none.
@@ -69,18 +71,23 @@ func (p *partition) elect() (changed bool) {
 	if !slices.Contains(p.isr, p.leader) {
 		p.isr = []int32{p.leader}
 	}
+	grown := p.isr
 	for _, id := range c.live(p.replicas) {
-		if !slices.Contains(p.isr, id) {
-			p.isr = append(p.isr, id)
+		if !slices.Contains(grown, id) {
+			grown = append(grown, id)
 		}
 	}
-	p.shrinkISR(p.isr)
+	if len(grown) > len(p.isr) {
+		slices.Sort(grown) // out of a java.util.HashSet
+	}
+	p.shrinkISR(grown)
 	return changed
 }
 
 // shrinkISR sets the ISR. Who leaves it while fewer than min.insync.replicas are left stays eligible to lead (KIP-966); without that feature the last
 // one stays in it.
 func (p *partition) shrinkISR(isr []int32) {
+	defer p.holdHighWatermark()
 	if p.cluster.features.Levels[elrFeature] < 1 {
 		if len(isr) > 0 {
 			p.isr = isr
@@ -99,8 +106,28 @@ func (p *partition) shrinkISR(isr []int32) {
 // minISR is min.insync.replicas, as far as there are replicas.
 func (p *partition) minISR() int { return min(int(p.topic.config.minISR), len(p.replicas)) }
 
+// holdHighWatermark keeps the high watermark where it is while fewer than min.insync.replicas are in sync, and shows what was appended meanwhile once there
+// are enough (Partition.maybeIncrementLeaderHW).
+func (p *partition) holdHighWatermark() {
+	switch under := len(p.isr) < p.minISR(); {
+	case under && !p.held:
+		p.held, p.heldAt = true, p.log.EndOffset()
+	case !under && p.held:
+		hidden := p.uncommitted()
+		p.held = false
+		if hidden {
+			p.wakeFetches(p.log.EndOffset())
+			p.wakeShareFetches()
+			p.commitWaiters.each(func(w *commitWaiter) { w.end(errorcode.None) })
+		}
+	}
+}
+
 // setLeader makes a node the leader, or nobody.
 func (p *partition) setLeader(id int32) {
+	if id == noLeader {
+		p.lastLeader = p.leader
+	}
 	p.leader, p.unhinted = id, false
 	p.leaderEpoch++
 	if id != noLeader {
@@ -108,19 +135,14 @@ func (p *partition) setLeader(id int32) {
 	}
 }
 
-// leaderChanged ends what was bound to the leader that was: who waits there is answered, share partitions are forgotten, and what a coordinator kept
-// in the partition is read again by its successor.
+// leaderChanged ends what was bound to the leader that was: share partitions are forgotten, who may no longer wait there is answered, and what a coordinator
+// kept in the partition is read again by its successor.
 func (p *partition) leaderChanged() {
 	for _, group := range p.shareGroupsInOrder() {
-		sp := p.shareGroups[group]
-		sp.forget()
-		sp.waiters.each(func(w *shareWaiter) {
-			w.fetch.loads = nil
-			w.finish()
-		})
+		p.shareGroups[group].forget()
 	}
 	p.shareLoads.each((*shareWaiter).finish)
-	p.wakeAllFetches()
+	p.recheckFetches()
 	switch p.topic.name {
 	case consumerOffsetsTopic:
 		p.cluster.groupsMoved(p)

@@ -39,13 +39,15 @@ func (c *Cluster) changeNode(id int32, f func(n *node) error) error {
 }
 
 // StopNode stops a node as a controlled shutdown of a broker does: its listener and its connections are closed, requests that wait there end without an
-// answer. What it led is led by the next live replica of each partition that is in sync, in a new leader epoch, or by nobody where there is none. What
-// only the node knew is gone: share sessions, fetch sessions, acquisitions, members that a coordinator has not stored. It is an error if the node is stopped.
+// answer. Records that members of share groups hold over them are released, which is stored with their delivery counts. What the node led is led by the next
+// live replica of each partition that is in sync, in a new leader epoch, or by nobody where there is none. What only the node knew is gone: share sessions, fetch
+// sessions, members that a coordinator has not stored. It is an error if the node is stopped.
 func (c *Cluster) StopNode(id int32) error {
 	return c.changeNode(id, func(n *node) error {
 		if n.listener == nil {
 			return fmt.Errorf("node %d is stopped already", id)
 		}
+		c.endShareSessions(n)
 		n.stop()
 		n.reconnect()
 		c.share.sessions[id] = sharesession.New()
@@ -114,9 +116,10 @@ func (n *node) reconnect() {
 	n.gate.open()
 }
 
-// MoveLeader makes a node the leader of a partition, in the next leader epoch. The node that led it answers at once what waits there and what still
-// comes, with NOT_LEADER_OR_FOLLOWER, or FENCED_LEADER_EPOCH to who names the old epoch; with hint such answers name the new leader and where it is, otherwise
-// they have -1 there. Acquisitions are gone with the old leader, what was acknowledged is not. It is an error if there is no such partition, or
+// MoveLeader makes a node the leader of a partition, in the next leader epoch. The node that led it answers what still comes with NOT_LEADER_OR_FOLLOWER, or
+// FENCED_LEADER_EPOCH to who names the old epoch; with hint such answers name the new leader and where it is, otherwise they have -1 there. What waits there is
+// answered so at once, but for a ShareFetch with TimingKafka, which waits on and then tells nothing of the partition. A ShareAcknowledge is refused with
+// UNKNOWN_TOPIC_OR_PARTITION, without a hint. Acquisitions are gone with the old leader, what was acknowledged is not. It is an error if there is no such partition, or
 // the node has no replica of it that is in sync and live, or leads it already.
 func (c *Cluster) MoveLeader(topic string, partition, to int32, hint bool) error {
 	return c.changeNode(to, func(n *node) error {

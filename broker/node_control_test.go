@@ -24,10 +24,15 @@ import (
 func onReplicas(t *testing.T, f func(t *testing.T, c *kshare.Cluster), opts ...kshare.Option) {
 	for name, timing := range timings {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, f, append(opts, kshare.WithBrokers(nodes), kshare.WithTiming(timing), kshare.WithTopic("t", partitions),
-				kshare.WithConfig("default.replication.factor", "3"))...)
+			replicated(t, timing, f, opts...)
 		})
 	}
+}
+
+// replicated runs a test on three nodes that all have replicas.
+func replicated(t *testing.T, timing kshare.Timing, f func(t *testing.T, c *kshare.Cluster), opts ...kshare.Option) {
+	inBubble(t, f, append(opts, kshare.WithBrokers(nodes), kshare.WithTiming(timing), kshare.WithTopic("t", partitions),
+		kshare.WithConfig("default.replication.factor", "3"))...)
 }
 
 // partitionOf is what the node says of a partition.
@@ -44,8 +49,9 @@ func partitionOf(t *testing.T, c *kshare.Cluster, node int32, topic string, inde
 		Topics: []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: topic}}}).(*kmsg.DescribeTopicPartitionsResponse).Topics[0].Partitions[index]
 	got := p.Topics[0].Partitions[at]
 	got.UnknownTags = kmsg.Tags{}
+	assert.Zero(t, described.ErrorCode, "a partition without a leader is no error there")
 	assert.Equal(t, kmsg.MetadataResponseTopicPartition{
-		ErrorCode: described.ErrorCode, Partition: described.Partition, Leader: described.LeaderID, LeaderEpoch: described.LeaderEpoch,
+		ErrorCode: got.ErrorCode, Partition: described.Partition, Leader: described.LeaderID, LeaderEpoch: described.LeaderEpoch,
 		Replicas: described.Replicas, ISR: described.ISR, OfflineReplicas: described.OfflineReplicas,
 	}, got, "Metadata and DescribeTopicPartitions agree")
 	return got
@@ -99,7 +105,7 @@ func TestStoppedNodeIsReplaced(t *testing.T) {
 		require.NoError(t, c.StartNode(1))
 		again := partitionOf(t, c, 1, "t", 0)
 		assert.EqualValues(t, 2, again.Leader, "the preferred leader does not come back by itself")
-		assert.Equal(t, []int32{2, 3, 1}, again.ISR)
+		assert.Equal(t, []int32{1, 2, 3}, again.ISR)
 		assert.Empty(t, again.OfflineReplicas)
 		assert.Equal(t, []int32{1, 2, 3}, brokersOf(t, c, 1))
 		require.NoError(t, c.MoveLeader("t", 0, 1, true))
@@ -130,6 +136,7 @@ func TestPartitionWithoutLeader(t *testing.T) {
 		elr := askOver(t, c, 3, &kmsg.DescribeTopicPartitionsRequest{ResponsePartitionLimit: 1,
 			Topics: []kmsg.DescribeTopicPartitionsRequestTopic{{Topic: "two"}}}).(*kmsg.DescribeTopicPartitionsResponse).Topics[0].Partitions[0]
 		assert.Equal(t, []int32{2}, elr.EligibleLeaderReplicas)
+		assert.Equal(t, []int32{2}, elr.LastKnownELR)
 		v0 := kmsg.NewPtrMetadataRequest()
 		v0.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr("two")}}
 		assert.Equal(t, errorcode.LeaderNotAvailable, askOver(t, c, 3, v0).(*kmsg.MetadataResponse).Topics[0].Partitions[0].ErrorCode)
@@ -152,12 +159,12 @@ func TestPartitionWithoutLeader(t *testing.T) {
 		back := partitionOf(t, c, 3, "two", 0)
 		assert.EqualValues(t, 2, back.Leader)
 		assert.EqualValues(t, 3, back.LeaderEpoch)
-		assert.Equal(t, []int32{2, 1}, back.ISR)
+		assert.Equal(t, []int32{1, 2}, back.ISR)
 		assert.Equal(t, map[int32]int{0: 4}, drain(t, newClient(t, c, kgo.ConsumeTopics("two"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())), 4))
 	})
 }
 
-// acks=all needs min.insync.replicas of the replicas that there are.
+// acks=all needs min.insync.replicas of the replicas that there are. What is taken without them is not seen until there are enough.
 func TestNotEnoughReplicas(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *kshare.Cluster) {
 		q := kmsg.NewPtrProduceRequest()
@@ -168,13 +175,22 @@ func TestNotEnoughReplicas(t *testing.T) {
 			return askOver(t, c, 3, q).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode
 		}
 		require.NoError(t, c.MoveLeader("t", 0, 3, true))
+		latest := func() int64 {
+			list := kmsg.NewPtrListOffsetsRequest()
+			list.Version, list.ReplicaID = 7, -1
+			list.Topics = []kmsg.ListOffsetsRequestTopic{{Topic: "t", Partitions: []kmsg.ListOffsetsRequestTopicPartition{{CurrentLeaderEpoch: -1, Timestamp: -1}}}}
+			return askOver(t, c, 3, list).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].Offset
+		}
 		require.NoError(t, c.StopNode(1))
 		assert.Zero(t, produced(-1))
 		require.NoError(t, c.StopNode(2))
 		assert.Equal(t, errorcode.NotEnoughReplicas, produced(-1))
 		assert.Zero(t, produced(1))
+		assert.EqualValues(t, 1, latest())
 		require.NoError(t, c.StartNode(2))
+		assert.EqualValues(t, 2, latest())
 		assert.Zero(t, produced(-1))
+		assert.EqualValues(t, 3, latest())
 	}, kshare.WithBrokers(nodes), kshare.WithTopic("t", 1), kshare.WithConfig("default.replication.factor", "3"), kshare.WithConfig("min.insync.replicas", "2"))
 }
 
@@ -230,7 +246,7 @@ func TestOnlyNodeComesBack(t *testing.T) {
 		m.epoch = 1
 		assert.Equal(t, errorcode.ShareSessionNotFound, m.fetch(0).ErrorCode)
 		m.epoch = 0
-		assert.Equal(t, []delivered{{4, 9, 1}}, acquired(t, m.fetch(time.Second)), "the acquisition is forgotten, what was acknowledged is not")
+		assert.Equal(t, []delivered{{4, 9, 2}}, acquired(t, m.fetch(time.Second)), "what was held is released, what was acknowledged is not")
 		assert.Zero(t, m.acknowledge(4, 9, accept).ErrorCode)
 	})
 }

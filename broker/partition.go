@@ -13,21 +13,25 @@ import (
 
 // partition is one partition of a topic: its log, who leads it and who waits for it.
 //
-// The high watermark is the log's end: the nodes of a cluster share the log, so a record is on every replica as soon as it is appended.
+// The high watermark is the log's end: the nodes of a cluster share the log, so a record is on every replica as soon as it is appended. Only where fewer
+// than min.insync.replicas are in sync it stays behind.
 type partition struct {
 	cluster     *Cluster
 	topic       *topic
 	index       int32
 	replicas    []int32
-	isr         []int32 // those of replicas that are in sync, in the order in which they became so
+	isr         []int32 // those of replicas that are in sync
 	elr         []int32 // those that left it last and are eligible to lead (KIP-966)
 	leader      int32   // one of isr, or noLeader
+	lastLeader  int32   // who led before nobody did
 	leaderEpoch int32
 	unhinted    bool // who asks the wrong node is not told which one leads
 	epochs      leaderEpochs
 	log         storage.Log
 	producers   *logvalidator.ProducerState
-	gone        bool // the topic was deleted
+	gone        bool  // the topic was deleted
+	held        bool  // too few replicas are in sync to move the high watermark
+	heldAt      int64 // where it is then
 	cleanup     partitionCleanup
 
 	coordinator coordinatorState // of a partition of __consumer_offsets or __share_group_state
@@ -37,6 +41,8 @@ type partition struct {
 	fetchWaiters waiters[*fetchWaiter]
 	shareGroups  map[string]*sharePartition // by group id
 	shareLoads   waiters[*shareWaiter]      // who waits for the state of a share partition that could not be read yet
+
+	commitWaiters waiters[*commitWaiter]
 }
 
 func (p *partition) storageID() storage.PartitionID {
@@ -108,7 +114,15 @@ func eachBatch(slices [][]byte, f func(*protocol.BatchHeader, []byte) error) err
 }
 
 // highWatermark is the offset below which records are committed.
-func (p *partition) highWatermark() int64 { return p.log.EndOffset() }
+func (p *partition) highWatermark() int64 {
+	if p.held {
+		return p.heldAt
+	}
+	return p.log.EndOffset()
+}
+
+// uncommitted tells whether the log has records that are not committed.
+func (p *partition) uncommitted() bool { return p.highWatermark() < p.log.EndOffset() }
 
 // lastStableOffset is the offset below which every transaction has ended.
 func (p *partition) lastStableOffset() int64 {
@@ -130,8 +144,10 @@ func (p *partition) append(h *protocol.BatchHeader, batch []byte) (baseOffset in
 	if look {
 		p.cluster.scheduleCleanup(p)
 	}
-	p.wakeFetches(int64(len(batch)))
-	p.wakeShareFetches()
+	if !p.held {
+		p.wakeFetches(int64(len(batch)))
+		p.wakeShareFetches()
+	}
 	return h.BaseOffset, nil
 }
 

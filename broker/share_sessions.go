@@ -131,13 +131,8 @@ func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartiti
 }
 
 func (s *shareCaller) acknowledgeAt(p *partition, acks []sharepartition.Acknowledgement) *shareAckResult {
-	if p.leader != s.request.node.id {
-		r := ackFailed(errorcode.NotLeaderOrFollower, "")
-		r.leader = p.hint()
-		return r
-	}
 	sp := p.shareGroups[s.group]
-	if sp == nil {
+	if sp == nil || p.leader != s.request.node.id { // a node that does not lead has none either, and names no leader
 		return ackFailed(errorcode.UnknownTopicOrPartition, "This server does not host this topic-partition.")
 	}
 	c := s.request.cluster
@@ -266,6 +261,18 @@ func (c *Cluster) shareConnectionClosed(conn *connection) {
 	}
 	for _, group := range emptied {
 		c.forgetShareGroup(conn.node, group)
+	}
+}
+
+// endShareSessions ends the share sessions of a node that stops in an orderly way. Apache Kafka closes its connections before it learns that others lead what it
+// led, so that the release of what members hold over them is stored.
+func (c *Cluster) endShareSessions(n *node) {
+	for _, ended := range c.share.sessions[n.id].Clear() {
+		for _, released := range c.releaseShare(n, &ended) {
+			if sp := released.sp; sp != nil { // those that wait there are not served any more
+				sp.persist(released.write)
+			}
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ type ShareWrites struct {
 	Hold  bool
 	Delay time.Duration
 	// ErrorCode is what the share coordinator answers instead of writing, 0 where it writes. The leader tries again after
-	// NETWORK_EXCEPTION, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR, as Apache Kafka does: 1, 2, 4 and 8 s later, each
+	// NETWORK_EXCEPTION, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR, as Apache Kafka does: 2, 4, 8 and 16 s later, each
 	// attempt being one write.
 	ErrorCode int16
 }

@@ -10,7 +10,7 @@ import (
 // How a leader goes on with a write that the share coordinator could not take (PersisterStateManager).
 const (
 	shareWriteAttempts   = 5
-	shareWriteBackoff    = time.Second // before the second attempt, doubled before each further one
+	shareWriteBackoff    = 2 * time.Second // before the second attempt, doubled before each further one; Apache Kafka's is up to a fifth more or less
 	shareWritesExhausted = "Exhausted max retries to complete write state RPC without success."
 )
 
@@ -41,7 +41,8 @@ func (sp *sharePartition) persist(w sharepartition.Write) (no *refusal, open *sh
 	faulty := len(c.share.faults) > 0
 	var code int16
 	var message string
-	if !faulty {
+	kept := sp.stateKeptIn()
+	if !faulty && (kept == nil || !kept.held) {
 		if code, message = sp.write(leader, p.leaderEpoch, &w); !retriable(code) {
 			no = writeRefusal(code, message)
 			sp.persisted(w.ID, no)
@@ -49,9 +50,13 @@ func (sp *sharePartition) persist(w sharepartition.Write) (no *refusal, open *sh
 		}
 	}
 	open = &shareWrite{sp: sp, write: w, leader: leader, leaderEpoch: p.leaderEpoch, stopped: leader.stopped}
-	if faulty {
+	switch {
+	case faulty:
 		open.attempt()
-	} else {
+	case kept != nil && kept.held:
+		open.attempts = 1
+		open.goOn(errorcode.None)
+	default:
 		open.attempts = 1
 		open.answered(code, message)
 	}
@@ -126,7 +131,13 @@ func (w *shareWrite) goOn(code int16) {
 		w.answered(code, shareWriteMessage(code))
 		return
 	}
-	w.answered(w.sp.write(w.leader, w.leaderEpoch, &w.write))
+	code, message := w.sp.write(w.leader, w.leaderEpoch, &w.write)
+	if kept := w.sp.stateKeptIn(); code == errorcode.None && kept != nil && kept.uncommitted() {
+		limit := w.sp.partition.cluster.brokerValues().Duration("share.coordinator.write.timeout.ms")
+		kept.afterCommit(limit, func(code int16) { w.answered(code, shareWriteMessage(code)) })
+		return
+	}
+	w.answered(code, message)
 }
 
 // answered takes the share coordinator's answer in: the end of the write, or of an attempt that another one follows.

@@ -209,7 +209,7 @@ func TestLeaderStopsDuringAWrite(t *testing.T) {
 	})
 }
 
-// A leader tries again what the share coordinator could not take, 1, 2, 4 and 8 s later.
+// A leader tries again what the share coordinator could not take, 2, 4, 8 and 16 s later.
 func TestWriteIsTriedAgain(t *testing.T) {
 	for code, last := range map[int16]int16{
 		errorcode.NotCoordinator: errorcode.CoordinatorNotAvailable, errorcode.CoordinatorLoadInProgress: errorcode.CoordinatorNotAvailable,
@@ -220,15 +220,15 @@ func TestWriteIsTriedAgain(t *testing.T) {
 			holding(t, writes, func(t *testing.T, c *kshare.Cluster, m *shareMember, _ *kshare.ShareWriteFault) {
 				answer := <-m.acknowledges(c, 0, 4, accept)
 				assert.Zero(t, answer.ErrorCode)
-				assert.Equal(t, 3*time.Second, answer.took)
+				assert.Equal(t, 6*time.Second, answer.took)
 				writes.Count = 5
 				_, err := c.FaultShareWrites(writes)
 				require.NoError(t, err)
 				answer = <-m.acknowledges(c, 5, 9, accept)
 				assert.Equal(t, last, answer.ErrorCode)
 				assert.Equal(t, "Error in write state RPC. Exhausted max retries to complete write state RPC without success.", *answer.ErrorMessage)
-				assert.Equal(t, 15*time.Second, answer.took)
-				assert.Zero(t, m.acknowledge(5, 9, accept).ErrorCode)
+				assert.Equal(t, 30*time.Second, answer.took)
+				assert.Equal(t, errorcode.InvalidRecordState, m.acknowledge(5, 9, accept).ErrorCode, "the lock has ended meanwhile")
 			})
 		})
 	}

@@ -95,11 +95,11 @@ func TestStoreFailsForAWhile(t *testing.T) {
 		require.NoError(t, c.FailWrites(2, nil))
 		answer := <-m.acknowledges(c, 0, 1, accept)
 		assert.Zero(t, answer.ErrorCode)
-		assert.Equal(t, 3*time.Second, answer.took)
+		assert.Equal(t, 6*time.Second, answer.took)
 		require.NoError(t, c.FailWrites(0, nil))
 		answer = <-m.acknowledges(c, 2, 2, accept)
 		assert.Equal(t, errorcode.CoordinatorNotAvailable, answer.ErrorCode)
-		assert.Equal(t, 15*time.Second, answer.took)
+		assert.Equal(t, 30*time.Second, answer.took)
 
 		client := newClient(t, c)
 		done := make(chan error, 1)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"kshare/coordinator"
@@ -343,9 +344,14 @@ func (c *Cluster) internalTopic(name string) (*topic, error) {
 		return t, nil
 	}
 	spec := internalTopics[name]
-	replicas := min(int(c.brokerInt(spec.replicationFactor)), len(c.nodes))
+	wanted := int(c.brokerInt(spec.replicationFactor))
+	replicas := min(wanted, len(c.nodes))
 	assignment := c.place(int(c.brokerInt(spec.partitions)), replicas)
-	if err := c.setTopicConfigs(name, spec.configs(c)); err != nil {
+	configs := spec.configs(c)
+	if spec.minISR != "" { // as many nodes may be down as where there are enough of them
+		configs["min.insync.replicas"] = strconv.Itoa(max(1, int(c.brokerInt(spec.minISR))-(wanted-replicas)))
+	}
+	if err := c.setTopicConfigs(name, configs); err != nil {
 		return nil, err
 	}
 	t, err := c.addTopic(name, c.topicID(name), assignment)
@@ -357,23 +363,23 @@ func (c *Cluster) internalTopic(name string) (*topic, error) {
 
 // internalTopicSpec names the broker keys that an internal topic is made by, and its topic configuration.
 type internalTopicSpec struct {
-	partitions, replicationFactor string
-	configs                       func(*Cluster) map[string]string
+	partitions, replicationFactor, minISR string
+	configs                               func(*Cluster) map[string]string
 }
 
 var internalTopics = map[string]internalTopicSpec{
 	// GroupCoordinatorService.groupMetadataTopicConfigs
-	consumerOffsetsTopic: {"offsets.topic.num.partitions", "offsets.topic.replication.factor", func(c *Cluster) map[string]string {
+	consumerOffsetsTopic: {"offsets.topic.num.partitions", "offsets.topic.replication.factor", "", func(c *Cluster) map[string]string {
 		return map[string]string{"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": c.brokerText("offsets.topic.segment.bytes")}
 	}},
 	// TransactionStateManager.transactionTopicConfigs
-	transactionStateTopic: {"transaction.state.log.num.partitions", "transaction.state.log.replication.factor", func(c *Cluster) map[string]string {
+	transactionStateTopic: {"transaction.state.log.num.partitions", "transaction.state.log.replication.factor", "transaction.state.log.min.isr", func(c *Cluster) map[string]string {
 		return map[string]string{"cleanup.policy": "compact", "compression.type": "uncompressed", "unclean.leader.election.enable": "false",
-			"min.insync.replicas": c.brokerText("transaction.state.log.min.isr"), "segment.bytes": c.brokerText("transaction.state.log.segment.bytes")}
+			"segment.bytes": c.brokerText("transaction.state.log.segment.bytes")}
 	}},
 	// ShareCoordinatorService.shareGroupStateTopicConfigs
-	shareStateTopic: {"share.coordinator.state.topic.num.partitions", "share.coordinator.state.topic.replication.factor", func(c *Cluster) map[string]string {
+	shareStateTopic: {"share.coordinator.state.topic.num.partitions", "share.coordinator.state.topic.replication.factor", "share.coordinator.state.topic.min.isr", func(c *Cluster) map[string]string {
 		return map[string]string{"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1",
-			"min.insync.replicas": c.brokerText("share.coordinator.state.topic.min.isr"), "segment.bytes": c.brokerText("share.coordinator.state.topic.segment.bytes")}
+			"segment.bytes": c.brokerText("share.coordinator.state.topic.segment.bytes")}
 	}},
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -20,20 +21,30 @@ type form string
 const (
 	short form = "short"
 	full  form = "full"
+	nodes form = "nodes" // a cluster of several nodes alone
 )
 
-// asked skips the test unless a form is asked for.
+// asked skips the test unless a form with one node is asked for.
 func asked(t *testing.T) form {
 	t.Helper()
-	switch f := form(os.Getenv("KSHARE_DIFFERENTIAL")); f {
-	case short, full:
-		return f
+	return askedFor(t, short, full)
+}
+
+// askedFor skips the test unless one of some forms is asked for.
+func askedFor(t *testing.T, some ...form) form {
+	t.Helper()
+	f := form(os.Getenv("KSHARE_DIFFERENTIAL"))
+	switch f {
+	case short, full, nodes:
+		if !slices.Contains(some, f) {
+			t.Skipf("KSHARE_DIFFERENTIAL is %s", f)
+		}
 	case "":
 		t.Skip("KSHARE_DIFFERENTIAL is not set: make differential sets it")
 	default:
-		t.Fatalf("KSHARE_DIFFERENTIAL is %q, which is neither short nor full", f)
+		t.Fatalf("KSHARE_DIFFERENTIAL is %q, which is neither short, full nor nodes", f)
 	}
-	return ""
+	return f
 }
 
 // jars are the jars of Apache Kafka, copied once.
@@ -50,13 +61,19 @@ type settings struct {
 // startKafka starts an Apache Kafka, to be closed.
 func startKafka(t *testing.T, s settings) *realkafka.Node {
 	t.Helper()
+	n, err := realkafka.Start(t.Context(), s.options(t))
+	require.NoError(t, err)
+	return n
+}
+
+// options are those of an Apache Kafka.
+func (s settings) options(t *testing.T) realkafka.Options {
+	t.Helper()
 	dir, err := jars()
 	require.NoError(t, err)
 	logging, err := filepath.Abs("kafka/log4j2.xml")
 	require.NoError(t, err)
-	n, err := realkafka.Start(t.Context(), realkafka.Options{Jars: dir, Logging: logging, Config: s.config, Features: s.features})
-	require.NoError(t, err)
-	return n
+	return realkafka.Options{Jars: dir, Logging: logging, Config: s.config, Features: s.features}
 }
 
 // startKshare starts a kshare with the timing of Apache Kafka, on a port unless an option says otherwise.

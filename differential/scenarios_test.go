@@ -21,7 +21,8 @@ import (
 )
 
 var (
-	update      = flag.Bool("update", false, "write the part of docs/divergences.md on scenarios")
+	update      = flag.Bool("update", false, "write the pages of docs that say how scenarios compare")
+	only        = flag.String("only", "", "a `regular expression` for names of files, the only ones of TestNodeScenarios")
 	randomSeeds = flag.Int("seeds", 0, "how many random scenarios, 0: 10 in the short form, 200 in the full one")
 	randomSteps = flag.Int("scenario-steps", 50, "commands of a random scenario")
 )
@@ -57,6 +58,23 @@ func TestScenarios(t *testing.T) {
 		all = append(all, compareAll(t, group)...)
 	}
 	slices.SortFunc(all, func(a, b *scenario.Comparison) int { return strings.Compare(a.File.Name, b.File.Name) })
+	judge(t, all, reasons)
+	for _, r := range reasons.Unused() {
+		t.Errorf("DIFFERENCES has a reason for what does not differ: %s", r)
+	}
+	oneNode := scenario.Suite{Directory: "wire", On: "a running Apache Kafka 4.4.0", Target: "differential", Test: "TestScenarios"}
+	checkPage(t, "divergences.md", documentMarker, oneNode.DifferencesDocument(all, reasons))
+	ofNodes, err := scenario.ReadReasons(filepath.Join(wireNodes, "DIFFERENCES"))
+	require.NoError(t, err)
+	text, err := os.ReadFile("../testdata/scenarios/RULES.md")
+	require.NoError(t, err)
+	rules, err := scenario.ParseRules(string(text))
+	require.NoError(t, err)
+	checkPage(t, "share-groups.md", "", scenario.RulesDocument(rules, all, reasons, ofNodes))
+}
+
+// judge prints a line of counts and fails for what differs without a reason.
+func judge(t *testing.T, all []*scenario.Comparison, reasons *scenario.Reasons) {
 	var commands, agree, differ, omitted int
 	for _, c := range all {
 		a, d, o := c.Tally()
@@ -67,18 +85,9 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 	fmt.Printf("scenarios: %d files, %d commands, %d agree, %d differ with a reason, %d not compared\n", len(all), commands, agree, differ, omitted)
-	for _, r := range reasons.Unused() {
-		t.Errorf("DIFFERENCES has a reason for what does not differ: %s", r)
-	}
-	checkPage(t, "divergences.md", documentMarker, scenario.DifferencesDocument(all, reasons))
-	text, err := os.ReadFile("../testdata/scenarios/RULES.md")
-	require.NoError(t, err)
-	rules, err := scenario.ParseRules(string(text))
-	require.NoError(t, err)
-	checkPage(t, "share-groups.md", "", scenario.RulesDocument(rules, all, reasons))
 }
 
-// documentMarker is the line of docs/divergences.md after which the part on scenarios begins.
+// documentMarker is the line of a page after which the part on scenarios begins.
 const documentMarker = "<!-- scenarios -->\n"
 
 // checkPage holds what follows a marker on a page of docs, the whole page where there is no marker, against what it should say.
@@ -96,7 +105,7 @@ func checkPage(t *testing.T, page, marker, want string) {
 		require.NoError(t, os.WriteFile(path, []byte(before+marker+want), 0o644))
 		return
 	}
-	assert.Equal(t, want, after, "write docs/%s with make differential ARGS='-update -run TestScenarios', and read what changes", page)
+	assert.Equal(t, want, after, "write docs/%s with -update in ARGS, and read what changes", page)
 }
 
 // configured are scenarios that run on brokers of the same configuration.

@@ -42,8 +42,11 @@ func (l *link) ended() bool {
 // answerLimit is how long an answer is waited for.
 const answerLimit = time.Minute
 
-// link returns the connection of a client to a node, 0 for any, which is opened where there is none.
+// link returns the connection of a client to a node, 0 for one that answers, which is opened where there is none.
 func (s *step) link(client string, node int32) (*link, error) {
+	if node == 0 && len(s.nodes) > 0 {
+		node = s.someNode()
+	}
 	k := connKey{client, node}
 	if l := s.conns[k]; l != nil {
 		return l, nil

@@ -30,9 +30,23 @@ type reach int
 
 const (
 	anywhere reach = iota
+	// operated commands do something to nodes or move what they lead: a Kafka is asked whose nodes the scenario may do that to.
+	operated
 	// inside commands look into the broker or change it by other means than requests: a real Kafka is not asked.
 	inside
 )
+
+// possible tells whether the command can be run against a target.
+func (c *command) possible(t Target) bool {
+	_, remote := t.(*Remote)
+	switch {
+	case !remote || c.reach == anywhere:
+		return true
+	case c.reach == operated:
+		return t.nodes() != nil
+	}
+	return t.cluster() != nil
+}
 
 // mayRunBehind tells whether the command can run in the background: those that only ask brokers can.
 func (c *command) mayRunBehind() bool { return c.reach == anywhere && !c.ahead }
@@ -56,8 +70,11 @@ func Help(name string) (string, error) {
 			return "", fmt.Errorf("there is no command %q%s", name, nearest(name, slices.Collect(maps.Keys(commands))))
 		}
 		fmt.Fprintf(&b, "%s\n\n%s\n", c.usage, c.summary)
-		if c.reach == inside {
+		switch c.reach {
+		case inside:
 			b.WriteString("Not over the wire: a real Kafka has no such thing.\n")
+		case operated:
+			b.WriteString("Not over the wire, unless to a Kafka that the scenario's runner has started.\n")
 		}
 		fmt.Fprintf(&b, "\nExample:\n\n%s", indent(strings.TrimPrefix(c.example, "\n")))
 		return b.String(), nil

@@ -6,7 +6,7 @@ func init() {
 	register(&command{
 		name:    "describe-topic",
 		usage:   "describe-topic NAME",
-		summary: "Shows id, leaders, replicas and in-sync replicas of a topic (Metadata).",
+		summary: "Shows id, leaders, replicas, in-sync and offline replicas of a topic (Metadata).",
 		example: `
 cluster brokers=2
 topic orders partitions=2 replicas=2
@@ -35,7 +35,11 @@ orders: id <topic:orders>
 				if p.ErrorCode != 0 {
 					leader = failure(p.ErrorCode, nil)
 				}
-				s.printf("  %s-%d: %s, replicas %s, in sync %s", name, p.Partition, leader, numbers(p.Replicas), numbers(p.ISR))
+				offline := ""
+				if len(p.OfflineReplicas) > 0 {
+					offline = ", offline " + numbers(p.OfflineReplicas)
+				}
+				s.printf("  %s-%d: %s, replicas %s, in sync %s%s", name, p.Partition, leader, numbers(p.Replicas), numbers(p.ISR), offline)
 			}
 			return nil
 		},

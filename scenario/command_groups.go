@@ -11,8 +11,8 @@ import (
 func init() {
 	register(&command{
 		name:    "groups",
-		usage:   "groups [types=TYPE,...] [states=STATE,...]",
-		summary: "Lists the groups of all nodes (ListGroups) that the script has to do with.",
+		usage:   "groups [types=TYPE,...] [states=STATE,...] [node=N]",
+		summary: "Lists the groups of all nodes, or of one, (ListGroups) that the script has to do with.",
 		example: `
 topic orders
 join workers m1 orders
@@ -22,10 +22,18 @@ orders: 1 partition
 m1: epoch 3, assigned orders-0
 workers: share, Stable
 `,
-		optionNames: []string{"types", "states"},
+		optionNames: []string{"types", "states", "node"},
 		run: func(s *step, c *call) error {
 			var lines []string
-			for _, node := range s.allNodes() {
+			nodes := s.allNodes()
+			if _, ok := c.options["node"]; ok {
+				node, err := s.node(c, topicPartition{})
+				if err != nil {
+					return err
+				}
+				nodes = []int32{node}
+			}
+			for _, node := range nodes {
 				q := kmsg.NewPtrListGroupsRequest()
 				if t := c.options["types"]; t != "" {
 					q.TypesFilter = strings.Split(t, ",")

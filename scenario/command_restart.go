@@ -40,8 +40,7 @@ orders-0: acquired 1 count 1, lock 30s
 			s.writeFaults = nil
 			clear(s.conns)
 			s.printf("the cluster has restarted")
-			s.lookAround()
-			return nil
+			return s.lookAround()
 		},
 	})
 }

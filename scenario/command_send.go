@@ -257,6 +257,8 @@ func (s *step) nameLeaves(v *describe.Value, field string) {
 		switch {
 		case field == "Port":
 			v.Leaf = "<port>"
+		case field == "ControllerID" && x >= 0 && len(s.nodes) > 1: // Apache Kafka names a broker by chance
+			v.Leaf = "<broker>"
 		case field == "ProducerID" && x >= 0:
 			v.Leaf = "<" + s.producerName(x) + ">"
 		case x > 1e12 && s.target.now().Sub(time.UnixMilli(x)).Abs() < clockTolerance:

@@ -11,8 +11,8 @@ import (
 func init() {
 	register(&command{
 		name:    "topic",
-		usage:   "topic NAME [partitions=N] [replicas=N] [KEY=VALUE ...]",
-		summary: "Creates a topic and waits until it has leaders. KEY=VALUE are topic configurations.",
+		usage:   "topic NAME [partitions=N] [replicas=N] [assignment=1:2,2:1] [KEY=VALUE ...]",
+		summary: "Creates a topic and waits until it has leaders. KEY=VALUE are topic configurations. assignment= names the replicas of each partition, the first of which leads.",
 		example: `
 topic orders partitions=3 retention.ms=60000
 topic orders
@@ -20,10 +20,16 @@ topic orders
 orders: 3 partitions
 orders: TOPIC_ALREADY_EXISTS (36): Topic 'orders' already exists.
 `,
-		optionNames: []string{"partitions", "replicas"},
+		optionNames: []string{"partitions", "replicas", "assignment"},
 		freeWords:   true, least: 1, most: -1,
-		check: func(c *call) error { _, err := settingsOf(c.words[1:]); return err },
-		run:   createTopic,
+		check: func(c *call) error {
+			if _, err := assignmentOption(c); err != nil {
+				return err
+			}
+			_, err := settingsOf(c.words[1:])
+			return err
+		},
+		run: createTopic,
 	})
 }
 
@@ -39,6 +45,12 @@ func createTopic(s *step, c *call) error {
 	}
 	t := kmsg.NewCreateTopicsRequestTopic()
 	t.Topic, t.NumPartitions, t.ReplicationFactor = s.wire(name), int32(partitions), int16(replicas)
+	if t.ReplicaAssignment, err = assignmentOption(c); err != nil {
+		return err
+	}
+	if t.ReplicaAssignment != nil {
+		t.NumPartitions, t.ReplicationFactor = -1, -1
+	}
 	configs, err := settingsOf(c.words[1:])
 	if err != nil {
 		return err
@@ -64,6 +76,30 @@ func createTopic(s *step, c *call) error {
 		s.printf("%s: %s", name, plural(int(t.NumPartitions), "partition"))
 	}
 	return nil
+}
+
+// assignmentOption is the replicas of each partition that a topic is to have, nil where the broker places them.
+func assignmentOption(c *call) (all []kmsg.CreateTopicsRequestTopicReplicaAssignment, err error) {
+	text, ok := c.options["assignment"]
+	if !ok {
+		return nil, nil
+	}
+	if c.options["partitions"] != "" || c.options["replicas"] != "" {
+		return nil, mistakef("assignment says how many partitions and replicas there are: leave out partitions and replicas")
+	}
+	for i, replicas := range strings.Split(text, ",") {
+		a := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
+		a.Partition = int32(i)
+		for id := range strings.SplitSeq(replicas, ":") {
+			n, err := number(id, 0, 1<<31-1)
+			if err != nil {
+				return nil, err
+			}
+			a.Replicas = append(a.Replicas, int32(n))
+		}
+		all = append(all, a)
+	}
+	return all, nil
 }
 
 // awaitTopic waits until a topic has so many partitions with leaders, and then for the coordinators to have heard of it.

@@ -14,8 +14,11 @@ func Document() string {
 	for _, name := range slices.Sorted(maps.Keys(commands)) {
 		c := commands[name]
 		fmt.Fprintf(&b, "\n### %s\n\n`%s`\n\n%s", name, c.usage, strings.NewReplacer("<", `\<`, "*", `\*`).Replace(c.summary))
-		if c.reach == inside {
+		switch c.reach {
+		case inside:
 			b.WriteString(" Not over the wire.")
+		case operated:
+			b.WriteString(" Not over the wire, unless to a Kafka that the scenario's runner has started.")
 		}
 		fmt.Fprintf(&b, "\n\n```\n%s```\n", strings.TrimPrefix(c.example, "\n"))
 	}

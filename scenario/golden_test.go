@@ -49,6 +49,9 @@ func checkGolden(t testing.TB, name, text string) {
 	if strings.HasPrefix(name, "wire/") {
 		assert.Regexp(t, `\A(#.*\n|\n)*cluster timing=kafka[ \n]`, text, "a scenario that a real Kafka confirms begins with cluster timing=kafka")
 	}
+	if strings.HasPrefix(name, "wire-nodes/") {
+		assert.Regexp(t, `\A(#.*\n|\n)*cluster brokers=3 timing=kafka[ \n]`, text, "a scenario that a cluster of Kafka confirms begins with cluster brokers=3 timing=kafka")
+	}
 	f, err := Parse(name, []byte(text))
 	require.NoError(t, err)
 	r, err := Run(f, NewLocal(), Options{})

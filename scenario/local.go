@@ -116,6 +116,8 @@ func (l *Local) starts() bool { return !l.stays }
 
 func (l *Local) cluster() *kshare.Cluster { return l.started }
 
+func (l *Local) nodes() Nodes { return l.started }
+
 func (*Local) virtual() bool { return true }
 
 func (l *Local) now() time.Time { return l.clock.Now() }

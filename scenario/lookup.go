@@ -149,11 +149,16 @@ func (s *step) coordinatorOf(kind int8, key string) (int32, error) {
 
 // metadata asks for a topic. Its partitions are in the order of their numbers.
 func (s *step) metadata(topic string) (*kmsg.MetadataResponseTopic, error) {
+	return s.metadataFrom(0, topic)
+}
+
+// metadataFrom is metadata as a node has it.
+func (s *step) metadataFrom(node int32, topic string) (*kmsg.MetadataResponseTopic, error) {
 	q := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = kmsg.StringPtr(s.wire(topic))
 	q.Topics, q.AllowAutoTopicCreation = []kmsg.MetadataRequestTopic{t}, false
-	p, err := request[*kmsg.MetadataResponse](s, s.as(admin), 0, q)
+	p, err := request[*kmsg.MetadataResponse](s, s.as(admin), node, q)
 	if err != nil {
 		return nil, err
 	}
@@ -182,15 +187,16 @@ func (s *step) leader(p topicPartition) (int32, error) {
 	return s.someNode(), nil
 }
 
-// someNode is the running node with the smallest id.
+// someNode is the running node with the smallest id, one that is not cut off where there is one.
 func (w *world) someNode() int32 {
-	best := int32(0)
-	for id := range w.nodes {
-		if best == 0 || id < best {
-			best = id
-		}
+	all := w.allNodes()
+	if i := slices.IndexFunc(all, func(id int32) bool { return !w.cut[id] }); i >= 0 {
+		return all[i]
 	}
-	return best
+	if len(all) == 0 {
+		return 0
+	}
+	return all[0]
 }
 
 // node is where a request goes that is about a partition: where the option says, else to its leader.

@@ -3,9 +3,11 @@ package scenario
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,16 +16,25 @@ import (
 
 // Remote is a Kafka on the network, where time is the machine's.
 type Remote struct {
-	bootstrap string
+	bootstrap []string // of which one answers
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
 	inside    *kshare.Cluster // the Kafka, where it is a kshare in the process
+	operator  Nodes           // nil where nobody does anything to the Kafka's nodes
 	arrived   chan struct{}   // something has come in on a connection
 }
 
-// NewRemote makes a target of the Kafka that one of its brokers' host:port names.
+// NewRemote makes a target of the Kafka that its brokers' host:port name, one of them or several with commas between.
 func NewRemote(bootstrap string) *Remote {
 	var d net.Dialer
-	return &Remote{bootstrap: bootstrap, dial: d.DialContext, arrived: make(chan struct{}, 1)}
+	return &Remote{bootstrap: strings.Split(bootstrap, ","), dial: d.DialContext, arrived: make(chan struct{}, 1)}
+}
+
+// NewOperated is NewRemote for a Kafka whose nodes the caller has started: scenarios stop them, start them and move what they lead and coordinate. They
+// leave the nodes as they are when they end.
+func NewOperated(bootstrap string, nodes Nodes) *Remote {
+	r := NewRemote(bootstrap)
+	r.operator = nodes
+	return r
 }
 
 // setUp does nothing: how the cluster was started is up to who started it.
@@ -32,9 +43,17 @@ func (*Remote) setUp(settings) error { return nil }
 func (*Remote) starts() bool { return false }
 
 func (r *Remote) cluster() *kshare.Cluster { return r.inside }
-func (*Remote) virtual() bool              { return false }
-func (*Remote) now() time.Time             { return time.Now() }
-func (*Remote) close() error               { return nil }
+
+func (r *Remote) nodes() Nodes {
+	if r.inside != nil {
+		return r.inside
+	}
+	return r.operator
+}
+
+func (*Remote) virtual() bool  { return false }
+func (*Remote) now() time.Time { return time.Now() }
+func (*Remote) close() error   { return nil }
 
 func (r *Remote) pass(ctx context.Context, limit time.Time) {
 	timer := time.NewTimer(time.Until(limit))
@@ -50,18 +69,32 @@ func (r *Remote) pass(ctx context.Context, limit time.Time) {
 const dialTimeout = 10 * time.Second
 
 func (r *Remote) open(_ int32, addr string) (conn, error) {
+	addrs := []string{addr}
 	if addr == "" {
-		addr = r.bootstrap
+		addrs = r.bootstrap
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
-	defer cancel()
-	nc, err := r.dial(ctx, "tcp", addr)
+	nc, err := r.dialOne(addrs)
 	if err != nil {
 		return nil, err
 	}
 	c := &socket{net: nc, arrived: r.arrived}
 	go c.read()
 	return c, nil
+}
+
+// dialOne connects to the first address where somebody listens.
+func (r *Remote) dialOne(addrs []string) (net.Conn, error) {
+	var failed error
+	for _, addr := range addrs {
+		ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+		nc, err := r.dial(ctx, "tcp", addr)
+		cancel()
+		if err == nil {
+			return nc, nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return nil, failed
 }
 
 // socket is a connection over TCP.

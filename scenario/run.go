@@ -162,7 +162,7 @@ func (r *runner) command(l line) (CommandReport, error) {
 	if err != nil {
 		return report, mistake{err.Error()}
 	}
-	if r.over == "" && c.reach == inside && r.world.target.cluster() == nil && r.remote() {
+	if r.over == "" && !c.possible(r.world.target) {
 		report.Omitted = "a real Kafka does not show this"
 		if !c.looks {
 			report.Omitted = c.name + " cannot be done to a real Kafka"
@@ -190,11 +190,6 @@ func (r *runner) command(l line) (CommandReport, error) {
 		report.Shown = nil
 	}
 	return report, err
-}
-
-func (r *runner) remote() bool {
-	_, is := r.world.target.(*Remote)
-	return is
 }
 
 // endsComparison is the error of a command after which a run against a real Kafka has nothing more to say.

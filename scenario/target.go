@@ -21,10 +21,20 @@ type Target interface {
 	setUp(settings) error
 	// starts tells whether the target starts its cluster as the cluster command wants it.
 	starts() bool
+	// nodes does things to the cluster's nodes, nil where nobody can.
+	nodes() Nodes
 	// cluster is the kshare in the process, nil where there is none.
 	cluster() *kshare.Cluster
 	// close ends what the scenario used.
 	close() error
+}
+
+// Nodes does to the nodes of a cluster what only those can who started them. What each method means is said at the kshare.Cluster's of the same name.
+type Nodes interface {
+	StopNode(id int32) error
+	StartNode(id int32) error
+	CutNode(id int32) error
+	HealNode(id int32) error
 }
 
 // conn is a connection that can be asked without waiting.

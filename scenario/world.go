@@ -20,6 +20,7 @@ type world struct {
 	ready     bool   // set up
 	names     *names
 	nodes     map[int32]string // addresses by id
+	cut       map[int32]bool   // nodes that the script has cut off
 	offered   map[int16][2]int16
 	conns     map[connKey]*link
 	topics    map[string][16]byte   // latest ids by name
@@ -43,7 +44,7 @@ type connKey struct {
 }
 
 func newWorld(t Target, prefix string) *world {
-	return &world{ctx: context.Background(), target: t, started: t.now(), prefix: prefix, names: newNames(prefix), conns: map[connKey]*link{}, topics: map[string][16]byte{}, made: map[string][][16]byte{},
+	return &world{ctx: context.Background(), target: t, started: t.now(), prefix: prefix, names: newNames(prefix), cut: map[int32]bool{}, conns: map[connKey]*link{}, topics: map[string][16]byte{}, made: map[string][][16]byte{},
 		byID: map[[16]byte]string{}, strange: map[[16]byte]bool{}, members: map[memberKey]*member{}, producers: map[string]*producer{}}
 }
 

@@ -45,7 +45,7 @@ the Kafka may be in use. Exits with 1 where something differs.`,
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), files)
 		},
 	}
-	c.Flags().StringVar(&f.against, "against", "", "host:port of the Kafka to compare with")
+	c.Flags().StringVar(&f.against, "against", "", "host:port of the Kafka to compare with, of one broker or of several with commas between")
 	c.Flags().StringVar(&f.kafka, "kafka-version", release.Latest.String(), "`line` of Apache Kafka that kshare is, unless a scenario says: 4.2, 4.3 or 4.4")
 	c.Flags().BoolVar(&f.random, "random", false, "write the scenarios from seeds")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "the first seed")

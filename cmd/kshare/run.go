@@ -41,7 +41,7 @@ kshare commands lists the commands of the language.`,
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), names)
 		},
 	}
-	c.Flags().StringVar(&f.bootstrap, "bootstrap", "", "host:port of a Kafka to run against")
+	c.Flags().StringVar(&f.bootstrap, "bootstrap", "", "host:port of a Kafka to run against, of one broker or of several with commas between")
 	c.Flags().StringVar(&f.timing, "timing", "fast", "fast or kafka, where the script's cluster command does not say")
 	c.Flags().BoolVar(&f.rewrite, "rewrite", false, "write what was shown into the files")
 	c.Flags().BoolVar(&f.print, "print", false, "print the scenarios with what was shown")

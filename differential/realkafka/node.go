@@ -17,57 +17,87 @@ import (
 	"time"
 )
 
-// Options say how a node is started.
+// Options say how a Kafka is started.
 type Options struct {
 	Jars     string            // the directory of the broker's jars
 	Logging  string            // the log4j2 configuration, which logs to stdout
-	Config   map[string]string // broker configurations beyond those that make it one node on a loopback port
+	Config   map[string]string // broker configurations beyond those that make it nodes on loopback ports
 	Features map[string]int16  // feature levels that differ from those of a plain format
 }
 
-// Node is a running Apache Kafka.
+// Node is a node of Apache Kafka. It runs unless it was stopped.
 type Node struct {
-	Addr    string // host:port of its listener
+	Addr    string // host:port of its listener, "" where it is a controller alone
+	options Options
+	role    role
 	dir     string
-	process *process
+	process *process // nil before it was started and once it was stopped
+}
+
+// role is what a node is in its cluster.
+type role struct {
+	id     int32
+	does   string // process.roles
+	quorum string // controller.quorum.voters
+	listen string // listeners
+	heap   string // the most memory for its objects, as -Xmx has it
 }
 
 // startTimeout is how long a node may take until it answers, on a machine that is busy with other things.
 const startTimeout = 2 * time.Minute
 
-// Start formats a log directory of its own and starts a node, whose id is 1. It returns once Metadata lists the node;
+// Start formats a log directory of its own and starts a node that is a cluster, whose id is 1. It returns once Metadata lists the node;
 // an error holds the end of the node's log.
 func Start(ctx context.Context, o Options) (*Node, error) {
-	dir, err := os.MkdirTemp("", "realkafka-")
+	ports, err := freePorts(2)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{dir: dir}
+	controller := loopback(ports[1])
+	n, err := newNode(o, loopback(ports[0]), role{id: 1, does: "broker,controller", quorum: "1@" + controller,
+		listen: "PLAINTEXT://" + loopback(ports[0]) + ",CONTROLLER://" + controller, heap: "1g"})
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := n.start(ctx, o); err != nil {
+	err = n.format(ctx, newClusterID())
+	if err == nil {
+		err = n.run()
+	}
+	if err == nil {
+		err = n.await(ctx, listsBrokers(n.role.id))
+	}
+	if err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
 }
 
-func (n *Node) start(ctx context.Context, o Options) error {
-	ports, err := freePorts(2)
+func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
+// newNode makes the directory of a node that is not formatted yet.
+func newNode(o Options, addr string, r role) (*Node, error) {
+	dir, err := os.MkdirTemp("", "realkafka-")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n.Addr = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	properties := filepath.Join(n.dir, "server.properties")
-	if err := os.WriteFile(properties, n.properties(o.Config, ports[1]), 0o644); err != nil {
-		return err
+	n := &Node{Addr: addr, options: o, role: r, dir: dir}
+	if err := os.WriteFile(n.config(), n.properties(), 0o644); err != nil {
+		return nil, errors.Join(err, n.Close())
 	}
-	if err := n.format(ctx, o, properties); err != nil {
-		return err
-	}
-	if n.process, err = run(java(o, "-Xms256m", "-Xmx1g", "kafka.Kafka", properties)); err != nil {
+	return n, nil
+}
+
+func (n *Node) config() string { return filepath.Join(n.dir, "server.properties") }
+
+// run starts the node's process.
+func (n *Node) run() (err error) {
+	if n.process, err = run(java(n.options, "-Xms128m", "-Xmx"+n.role.heap, "kafka.Kafka", n.config())); err != nil {
+		n.process = nil
 		return fmt.Errorf("realkafka: %w", err)
 	}
-	return n.awaitMetadata(ctx)
+	return nil
 }
 
 // java runs a class of the broker. A node lives for minutes at most: the quick compiler and the plain collector cost
@@ -79,23 +109,23 @@ func java(o Options, args ...string) *exec.Cmd {
 	}, args...)...)
 }
 
-func (n *Node) properties(config map[string]string, controllerPort int) []byte {
-	controller := fmt.Sprintf("127.0.0.1:%d", controllerPort)
-	all := maps.Clone(config)
+func (n *Node) properties() []byte {
+	all := maps.Clone(n.options.Config)
 	if all == nil {
 		all = map[string]string{}
 	}
 	maps.Copy(all, map[string]string{
-		"process.roles":                  "broker,controller",
-		"node.id":                        "1",
-		"controller.quorum.voters":       "1@" + controller,
-		"listeners":                      "PLAINTEXT://" + n.Addr + ",CONTROLLER://" + controller,
-		"advertised.listeners":           "PLAINTEXT://" + n.Addr,
-		"inter.broker.listener.name":     "PLAINTEXT",
+		"process.roles":                  n.role.does,
+		"node.id":                        fmt.Sprint(n.role.id),
+		"controller.quorum.voters":       n.role.quorum,
+		"listeners":                      n.role.listen,
 		"controller.listener.names":      "CONTROLLER",
 		"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
 		"log.dirs":                       filepath.Join(n.dir, "data"),
 	})
+	if n.Addr != "" {
+		all["advertised.listeners"], all["inter.broker.listener.name"] = "PLAINTEXT://"+n.Addr, "PLAINTEXT"
+	}
 	var b bytes.Buffer
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&b, "%s=%s\n", key, all[key])
@@ -103,12 +133,13 @@ func (n *Node) properties(config map[string]string, controllerPort int) []byte {
 	return b.Bytes()
 }
 
-func (n *Node) format(ctx context.Context, o Options, properties string) error {
-	args := []string{"-Xmx256m", "kafka.tools.StorageTool", "format", "-t", newClusterID(), "-c", properties}
-	for _, name := range slices.Sorted(maps.Keys(o.Features)) {
-		args = append(args, "--feature", fmt.Sprintf("%s=%d", name, o.Features[name]))
+// format makes the node's log directory one of a cluster.
+func (n *Node) format(ctx context.Context, cluster string) error {
+	args := []string{"-Xmx256m", "kafka.tools.StorageTool", "format", "-t", cluster, "-c", n.config()}
+	for _, name := range slices.Sorted(maps.Keys(n.options.Features)) {
+		args = append(args, "--feature", fmt.Sprintf("%s=%d", name, n.options.Features[name]))
 	}
-	p, err := run(java(o, args...))
+	p, err := run(java(n.options, args...))
 	if err != nil {
 		return fmt.Errorf("realkafka: format: %w", err)
 	}
@@ -151,7 +182,7 @@ func (n *Node) Dial(ctx context.Context) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", n.Addr)
 }
 
-// Log is the end of what the node logged.
+// Log is the end of what the node logged since it was last started.
 func (n *Node) Log() string {
 	if n.process == nil {
 		return ""

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"time"
 )
 
 // process is a running program that dies with its parent.
@@ -39,6 +40,21 @@ func run(cmd *exec.Cmd) (*process, error) {
 func (p *process) kill() {
 	killGroup(p.cmd)
 	<-p.ended
+}
+
+// terminate asks the program to end, kills it if it has not after so long, and returns once it has ended.
+func (p *process) terminate(within time.Duration) {
+	if askToEnd(p.cmd) != nil {
+		p.kill()
+		return
+	}
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+	case <-timer.C:
+		p.kill()
+	}
 }
 
 // log is the end of the program's output.

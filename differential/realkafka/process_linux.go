@@ -11,4 +11,15 @@ func bindToParent(cmd *exec.Cmd) {
 }
 
 // killGroup kills the program and what it started.
-func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+func killGroup(cmd *exec.Cmd) { _ = signal(cmd, syscall.SIGKILL) }
+
+// askToEnd asks the program, and what it started, to end.
+func askToEnd(cmd *exec.Cmd) error { return signal(cmd, syscall.SIGTERM) }
+
+// suspend keeps the program from running until it is resumed.
+func (p *process) suspend() error { return signal(p.cmd, syscall.SIGSTOP) }
+
+// resume ends suspend.
+func (p *process) resume() error { return signal(p.cmd, syscall.SIGCONT) }
+
+func signal(cmd *exec.Cmd, s syscall.Signal) error { return syscall.Kill(-cmd.Process.Pid, s) }
