@@ -457,9 +457,9 @@ func (f *shareFetch) look(at sharesession.Partition) (shareLoad, *partition) {
 
 // read fills in the share partition of a partition that the node leads. The first request that asks for it has its state read.
 func (f *shareFetch) read(l *shareLoad, p *partition) {
-	c := f.caller.request.cluster
+	c, n := f.caller.request.cluster, f.caller.request.node
 	known := p.shareGroups[f.caller.group] != nil
-	if slices.Contains(f.cold, p) || !known && (&sharePartition{partition: p, group: f.caller.group}).unreachable(f.caller.request.node) != errorcode.None {
+	if slices.Contains(f.cold, p) || !known && n.unreachable(c.shareStatePartition(p.shareKey(f.caller.group))) != errorcode.None {
 		l.unready = true
 		return
 	}

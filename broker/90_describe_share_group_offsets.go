@@ -70,15 +70,16 @@ func (c *Cluster) shareOffsets(n *node, group, name string, partitions []int32) 
 		e := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopicPartition()
 		e.Partition, e.StartOffset, e.Lag = index, -1, -1
 		if t != nil && t.partition(index) != nil {
-			c.fillShareOffset(n, &e, sharecoordinator.Key{Group: group, Topic: t.id, Partition: index}, t.partition(index))
+			c.fillShareOffset(n, &e, group, t.partition(index))
 		}
 		entry.Partitions = append(entry.Partitions, e)
 	}
 	return entry
 }
 
-func (c *Cluster) fillShareOffset(n *node, e *kmsg.DescribeShareGroupOffsetsResponseGroupTopicPartition, k sharecoordinator.Key, p *partition) {
-	if code := (&sharePartition{partition: p, group: k.Group}).unreachable(n); code != errorcode.None {
+func (c *Cluster) fillShareOffset(n *node, e *kmsg.DescribeShareGroupOffsetsResponseGroupTopicPartition, group string, p *partition) {
+	k := p.shareKey(group)
+	if code := n.unreachable(c.shareStatePartition(k)); code != errorcode.None {
 		e.ErrorCode, e.ErrorMessage = code, kmsg.StringPtr("Unable to read share group state summary: "+coordinatorMessage(code))
 		return
 	}

@@ -5,14 +5,39 @@ import (
 	"kshare/sharecoordinator"
 )
 
+// shareStatePartition is the partition of __share_group_state that keeps the state of a share partition, nil before that topic is made.
+func (c *Cluster) shareStatePartition(k sharecoordinator.Key) *partition {
+	t := c.topics[shareStateTopic]
+	if t == nil {
+		return nil
+	}
+	return t.partition(sharecoordinator.PartitionFor(k, int32(len(t.partitions))))
+}
+
 // notKeepingShareState is why a node is not the share coordinator of a share partition, 0 where it is: it leads the partition of __share_group_state
 // that keeps its state and has loaded it. Before that topic exists no node is.
 func (c *Cluster) notKeepingShareState(n *node, k sharecoordinator.Key) int16 {
-	t := c.topics[shareStateTopic]
-	if t == nil {
+	kept := c.shareStatePartition(k)
+	if kept == nil {
 		return errorcode.NotCoordinator
 	}
-	return t.partition(sharecoordinator.PartitionFor(k, int32(len(t.partitions)))).notCoordinating(n)
+	return kept.notCoordinating(n)
+}
+
+// unreachable is why a node, as a leader, cannot speak to the share coordinator that leads a partition of __share_group_state, 0 where it can. Before
+// that topic is made there is no partition, nil, and it can: the topic is made when it is written to.
+func (n *node) unreachable(kept *partition) int16 {
+	if kept == nil {
+		return errorcode.None
+	}
+	at := n.cluster.node(kept.leader)
+	switch {
+	case at == nil:
+		return errorcode.CoordinatorNotAvailable
+	case at != n && (at.gate.isShut() || n.gate.isShut()):
+		return errorcode.NetworkException
+	}
+	return kept.notCoordinating(at)
 }
 
 // shareState makes a call of the share coordinator for one share partition of a request and stores the record that it returns. It returns
