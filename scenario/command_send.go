@@ -190,8 +190,8 @@ func (s *step) idsInto(text string) (string, error) {
 func (s *step) memberID(group, name string) string { return s.shareMember(group, name).id }
 
 // nameFields are the fields of requests that hold names which the script chose.
-var nameFields = map[string]bool{"GroupID": true, "Group": true, "Groups": true, "Topic": true, "TopicNames": true, "SubscribedTopicNames": true,
-	"TransactionalID": true, "TransactionID": true, "ResourceName": true, "Name": true}
+var nameFields = map[string]bool{"GroupID": true, "GroupIDs": true, "Group": true, "Groups": true, "Topic": true, "TopicNames": true, "SubscribedTopicNames": true,
+	"TransactionalID": true, "TransactionalIDs": true, "TransactionID": true, "ResourceName": true, "Name": true}
 
 // prefixNames puts the prefix before the names in a request.
 func (w *world) prefixNames(v reflect.Value, field string) {
