@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
 )
@@ -73,6 +74,42 @@ func namesNoShareState[T any](group string, topics []T, partitions func(*T) int)
 		}
 	}
 	return false
+}
+
+// shareStateResults are what came of the share partitions of a request. Of one that is named twice the last result counts (ShareCoordinatorService).
+type shareStateResults[P any] struct {
+	topics  [][16]byte
+	byTopic map[[16]byte]*shareStateTopicResults[P]
+}
+
+type shareStateTopicResults[P any] struct {
+	partitions  []int32
+	byPartition map[int32]P
+}
+
+func (r *shareStateResults[P]) put(id [16]byte, partition int32, p P) {
+	if r.byTopic == nil {
+		r.byTopic = map[[16]byte]*shareStateTopicResults[P]{}
+	}
+	t := r.byTopic[id]
+	if t == nil {
+		t = &shareStateTopicResults[P]{byPartition: map[int32]P{}}
+		r.topics, r.byTopic[id] = append(r.topics, id), t
+	}
+	t.partitions = append(t.partitions, partition)
+	t.byPartition[partition] = p
+}
+
+// each calls f for each topic, in the order in which it is answered.
+func (r *shareStateResults[P]) each(f func(id [16]byte, partitions []P)) {
+	for _, id := range javamap.OrderOfComputeIfAbsent(r.topics, javamap.UUID) {
+		t := r.byTopic[id]
+		var partitions []P
+		for _, index := range javamap.OrderOfPut(t.partitions, javamap.Int) {
+			partitions = append(partitions, t.byPartition[index])
+		}
+		f(id, partitions)
+	}
 }
 
 // shareWriteMessage is what Apache Kafka says with a code that the share coordinator answers a write with.
