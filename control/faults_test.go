@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -102,4 +103,32 @@ func TestRequests(t *testing.T) {
 	defer func() { require.NoError(t, cluster.Close()) }()
 	unlogged := &api{t, cluster, control.Handler(cluster, control.Options{})}
 	require.Contains(t, unlogged.refused(http.StatusConflict, http.MethodGet, "/v1/requests", nil), "--request-log")
+}
+
+// Long requests are told without their records, and an answer with the fields of many is bounded.
+func TestLongRequestsAreLeftOut(t *testing.T) {
+	a := newAPI(t, kshare.WithRequestLog(1000))
+	long := strings.Repeat("x", 100_000)
+	a.run("produce orders-0 " + long + "\n")
+	var all control.Requests
+	a.get("/v1/requests?api=Produce", &all)
+	require.Len(t, all.Requests, 1)
+	require.Len(t, all.Requests[0].LeftOut, 1)
+	require.Regexp(t, `^\d{6} bytes of records of the request$`, all.Requests[0].LeftOut[0])
+	require.Greater(t, all.Requests[0].RequestBytes, len(long))
+	require.Contains(t, string(all.Requests[0].Request), `"Acks"`)
+	require.Less(t, len(all.Requests[0].Request), 1000)
+
+	// Requests of other kinds may be long too.
+	for range 18 {
+		a.run(`send ListGroups 4 {"statesFilter": ["` + strings.Repeat("x", 1_000_000) + `"]}` + "\n")
+	}
+	w := a.do(request(t, http.MethodGet, "/v1/requests?api=ListGroups&limit=1000", nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &all))
+	require.Less(t, w.Body.Len(), 17<<20)
+	require.Len(t, all.Requests, 18)
+	require.Empty(t, all.Requests[17].LeftOut)
+	require.Contains(t, all.Requests[0].LeftOut[0], "ask for fewer with limit")
+	require.Equal(t, "null", string(all.Requests[0].Request))
 }

@@ -76,7 +76,7 @@ which is where the control interface is; GET /openapi.json describes it. Logs go
 	flags.StringVar(&f.readyFile, "ready-file", "", "`file` to write the READY line to as well, and the HTTP line; one that is there is removed first")
 	flags.StringVar(&f.clock, "clock", "machine", "machine: time passes; virtual: it stands still until the control interface moves it")
 	flags.StringVar(&f.clockStart, "clock-start", "", "`time` at which a virtual clock stands at first, as in 2027-01-01T00:00:00Z; the machine's where it is not given")
-	flags.IntVar(&f.requestLog, "request-log", 0, "`number` of requests that are remembered for the control interface")
+	flags.IntVar(&f.requestLog, "request-log", 0, "`number` of requests that are remembered for the control interface, in 64 MiB at most; long ones without their records")
 	flags.StringVar(&f.http, "http", "", "`host:port` of the control interface, port 0 for a free one; without it there is none, and a port alone is on the loopback interface")
 	flags.StringArrayVar(&f.httpNames, "http-name", nil, "host `name` that the control interface is reached by, where that is neither localhost nor an address; may be repeated")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")

@@ -15,6 +15,15 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
+// DidYouMean guesses what a name that is none of the known ones was meant to be, as words to add to an error: ": did you mean X?", "" where there is no
+// guess.
+func DidYouMean(name string, known []string) string {
+	if near := Nearest(name, known); near != "" {
+		return ": did you mean " + near + "?"
+	}
+	return ""
+}
+
 // distance counts the insertions, deletions and changes of a byte from a to b, or gives limit if they are as many or more.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
