@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 )
 
@@ -47,13 +48,17 @@ type ShareWriteFault struct {
 	held    []*shareWrite
 }
 
-// FaultShareWrites makes writes of share state slow or has them fail. Where several faults match a write, the first of them counts.
+// FaultShareWrites makes writes of share state slow or has them fail. Where several faults match a write, the first of them counts. At most fault.MaxRules may
+// be at work at a time.
 func (c *Cluster) FaultShareWrites(w ShareWrites) (*ShareWriteFault, error) {
 	if err := w.check(); err != nil {
 		return nil, fmt.Errorf("a fault of share-state writes: %w", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.share.faults) >= fault.MaxRules {
+		return nil, fmt.Errorf("a fault of share-state writes: there are %d already: remove those that are no longer needed first", fault.MaxRules)
+	}
 	f := &ShareWriteFault{cluster: c, writes: w, left: w.Count}
 	c.share.faults = append(c.share.faults, f)
 	return f, nil
@@ -64,6 +69,13 @@ func (f *ShareWriteFault) Held() int {
 	f.cluster.mu.Lock()
 	defer f.cluster.mu.Unlock()
 	return len(f.held)
+}
+
+// Over tells whether the fault has done what it was to do, or is removed, and holds no write any more.
+func (f *ShareWriteFault) Over() bool {
+	f.cluster.mu.Lock()
+	defer f.cluster.mu.Unlock()
+	return len(f.held) == 0 && !slices.Contains(f.cluster.share.faults, f)
 }
 
 // Release lets the writes go on that are held, and returns how many they were. Later ones are held as before.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kshare"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 )
 
@@ -110,6 +111,9 @@ func (s *server) addShareWriteFault(_ context.Context, q *shareWrites) (*Created
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.writeFaults) >= fault.MaxRules { // those that are at work are fewer
+		maps.DeleteFunc(s.writeFaults, func(_ int, f *writeFault) bool { return f.Over() })
+	}
 	s.lastWriteFault++
 	s.writeFaults[s.lastWriteFault] = &writeFault{f, *q}
 	return &Created{s.lastWriteFault}, nil
