@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"kshare"
+	"kshare/internal/spelling"
 	"kshare/protocol/errorcode"
 )
 
@@ -89,8 +90,11 @@ func shareWrites(c *call) (w kshare.ShareWrites, err error) {
 	}
 	if e, ok := c.options["error"]; ok {
 		if w.ErrorCode, ok = errorcode.Code(e); !ok {
-			return w, mistakef("error=%s: Kafka has no such error code", e)
+			return w, mistakef("error=%s: Kafka has no such error code%s", e, spelling.DidYouMean(e, errorcode.Names()))
 		}
+	}
+	if err := w.Check(); err != nil {
+		return w, mistake{err.Error()}
 	}
 	return w, nil
 }

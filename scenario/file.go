@@ -106,12 +106,20 @@ func Parse(name string, text []byte) (*File, error) {
 		b.end = len(lines)
 		f.blocks = append(f.blocks, b)
 	}
+	var calls []*call
+	var numbers []int
 	for _, b := range f.blocks {
 		for _, l := range b.commands {
-			if _, err := parseCommand(l.text); err != nil {
+			c, err := parseCommand(l.text)
+			if err != nil {
 				return nil, &Mistake{name, l.number, err.Error()}
 			}
+			calls, numbers = append(calls, c), append(numbers, l.number)
 		}
+	}
+	if m := slipOfName(calls, numbers); m != nil {
+		m.File = name
+		return nil, m
 	}
 	return f, nil
 }

@@ -8,9 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
+
+	"kshare/internal/spelling"
 )
 
 // maxDepth bounds how deep JSON may be nested that Fill reads; no message of Kafka's is deeper.
@@ -27,7 +31,10 @@ func Fill(m any, text []byte) error {
 		return err
 	}
 	if err := d.Decode(&tree); err != nil {
-		return fmt.Errorf("the JSON cannot be read: %w", err)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("it ends too early")
+		}
+		return fmt.Errorf("the JSON cannot be read: at byte %d: %w", d.InputOffset(), err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("there is more behind the JSON")
@@ -115,12 +122,12 @@ func fillStruct(v reflect.Value, x any, at string) error {
 	if !ok {
 		return wrongType(at, "an object {...}", x)
 	}
-	for name, item := range object {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		field, known := fieldOf(v, name)
 		if !field.IsValid() {
-			return fmt.Errorf("%s has no field %q; it has %s", orMessage(at), name, strings.Join(known, ", "))
+			return fmt.Errorf("%s has no field %q%s; it has %s", orMessage(at), name, spelling.DidYouMean(name, known), strings.Join(known, ", "))
 		}
-		if err := fill(field, item, strings.TrimPrefix(at+"."+name, ".")); err != nil {
+		if err := fill(field, object[name], strings.TrimPrefix(at+"."+name, ".")); err != nil {
 			return err
 		}
 	}
