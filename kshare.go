@@ -258,6 +258,7 @@ func (o *options) start() (*running, error) {
 		if store, err = o.openStore(static, o.broker.Log); err != nil {
 			return nil, err
 		}
+		o.broker.KeepTime = true
 	}
 	disk := faulty.New(store)
 	o.broker.Store = disk
