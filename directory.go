@@ -15,6 +15,7 @@ import (
 func WithDirectory(dir string) Option {
 	return func(o *options) error {
 		o.broker.AnswerBytes = directoryAnswerBytes
+		o.keepTime = true
 		o.openStore = func(static *config.Static, log *slog.Logger) (storage.Store, error) {
 			return directory.Open(dir, directoryOptions(static, log))
 		}

@@ -49,9 +49,9 @@ type Cluster struct {
 	connectionsMu sync.Mutex    // guards the nodes' sets of connections; may be taken while mu is held, not the reverse
 
 	faults     faults
-	seen       time.Time // the latest time that the store has seen, where it outlives the cluster
+	timeStore  storage.Store // keeps the latest time that it has seen, nil for none
+	seen       time.Time
 	stopSeeing func()
-	keepsTime  bool
 
 	requestLog *requestlog.Log // nil where requests are not logged
 
@@ -120,7 +120,7 @@ func New(o Options) (*Cluster, error) {
 		}
 	}
 	var err error
-	if c.keepsTime = o.KeepTime; c.keepsTime {
+	if c.timeStore = o.TimeStore; c.timeStore != nil {
 		err = c.goOnInTime()
 	}
 	if err == nil {
@@ -195,7 +195,7 @@ func (c *Cluster) stopNodes() {
 // Close stops the cluster: listeners and connections are closed, requests that wait end without an answer, and the
 // store is closed once every goroutine has ended.
 func (c *Cluster) Close() error {
-	if c.keepsTime {
+	if c.timeStore != nil {
 		if err := c.seeTime(c.clock.Now()); err != nil {
 			c.log.Error("the time could not be stored; a restart may go back to an earlier one", "error", err)
 		}

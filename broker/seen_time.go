@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"encoding/json"
 	"time"
 
 	"kshare/clock"
@@ -47,8 +48,11 @@ func (c *Cluster) seeTime(at time.Time) error {
 		return nil
 	}
 	c.seen = at
-	err := c.storeJSON(seenTimeKey, seenTime{at.UTC()})
-	commit := c.store.Commit()
+	b, err := json.Marshal(seenTime{at.UTC()})
+	if err == nil {
+		err = c.timeStore.PutMetadata(seenTimeKey, b)
+	}
+	commit := c.timeStore.Commit()
 	c.mu.Unlock()
 	if err != nil || commit == nil {
 		return err

@@ -287,7 +287,7 @@ func TestFaultsThatMakeNoSense(t *testing.T) {
 		"partition 1 of topic \"\"":   {Partition: 1, Hold: true},
 		"partition -2 of topic \"t\"": {Topic: "t", Partition: -2, Hold: true},
 		"a count of -1 writes":        {Count: -1, Hold: true},
-		"held and a delay of 1s":       {Hold: true, Delay: time.Second},
+		"held and a delay of 1s":      {Hold: true, Delay: time.Second},
 		"a delay of -1s":              {Delay: -time.Second},
 	} {
 		_, err := c.FaultShareWrites(writes)
