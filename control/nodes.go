@@ -9,6 +9,7 @@ import (
 
 	"kshare"
 	"kshare/fault"
+	"kshare/internal/spelling"
 	"kshare/protocol/errorcode"
 )
 
@@ -27,7 +28,7 @@ func (s *server) node(q *nodeQuery, do func(int32) error) (*nothing, error) {
 // conflict is the answer to a change that the cluster did or refused.
 func conflict(err error) (*nothing, error) {
 	if err != nil {
-		return nil, refuse(http.StatusConflict, "%v", err)
+		return nil, refuse(http.StatusConflict, "%s", plain(err))
 	}
 	return &nothing{}, nil
 }
@@ -101,13 +102,13 @@ func (s *server) addShareWriteFault(_ context.Context, q *shareWrites) (*Created
 	if q.Error != "" {
 		code, ok := errorcode.Code(q.Error)
 		if !ok {
-			return nil, refuse(http.StatusBadRequest, "error: Kafka has no error %q", clip(q.Error))
+			return nil, refuse(http.StatusBadRequest, "error: Kafka has no error %q%s", clip(q.Error), spelling.DidYouMean(clip(q.Error), errorcode.Names()))
 		}
 		w.ErrorCode = code
 	}
 	f, err := s.cluster.FaultShareWrites(w)
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "%v", err)
+		return nil, refuse(http.StatusBadRequest, "%s", plain(err))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,7 +53,7 @@ m1: epoch 3
 				}
 			}
 			if err := s.target.cluster().MoveCoordinator(kind, key, int32(node), loading); err != nil {
-				return mistake{err.Error()}
+				return mistakeFrom(err)
 			}
 			s.printf("%s: coordinated by node %d", c.words[1], node)
 			return nil

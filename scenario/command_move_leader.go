@@ -26,7 +26,7 @@ orders-0: offset 0
 				return err
 			}
 			if err := s.target.cluster().MoveLeader(s.wire(m.at.topic), m.at.partition, m.to, m.hint); err != nil {
-				return mistake{err.Error()}
+				return mistakeFrom(err)
 			}
 			s.printf("%s: moved to node %d", m.at, m.to)
 			return nil

@@ -19,7 +19,7 @@ func nodeCommand(name, summary, done, example string, do func(*kshare.Cluster, i
 				return err
 			}
 			if err := do(s.target.cluster(), int32(id)); err != nil {
-				return mistake{err.Error()}
+				return mistakeFrom(err)
 			}
 			s.printf("node %d: %s", id, done)
 			s.lookAround()

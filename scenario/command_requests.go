@@ -55,7 +55,7 @@ func showRequests(s *step, c *call) error {
 	}
 	all, err := s.target.cluster().Requests(q)
 	if err != nil {
-		return mistake{err.Error()}
+		return mistakeFrom(err)
 	}
 	shown := 0
 	for i := range all {

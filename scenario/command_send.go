@@ -50,7 +50,7 @@ NodeEndpoints: null
 				return err
 			}
 			if err := describe.Fill(q, []byte(text)); err != nil {
-				return mistake{err.Error()}
+				return mistakeFrom(err)
 			}
 			s.prefixNames(reflect.ValueOf(q).Elem(), "")
 			client, node, err := s.sender(c)

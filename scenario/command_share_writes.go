@@ -56,7 +56,7 @@ orders-0: ok
 			}
 			f, err := s.target.cluster().FaultShareWrites(w)
 			if err != nil {
-				return mistake{err.Error()}
+				return mistakeFrom(err)
 			}
 			if s.writeFaults == nil {
 				s.writeFaults = map[string]*kshare.ShareWriteFault{}
@@ -94,7 +94,7 @@ func shareWrites(c *call) (w kshare.ShareWrites, err error) {
 		}
 	}
 	if err := w.Check(); err != nil {
-		return w, mistake{err.Error()}
+		return w, mistakeFrom(err)
 	}
 	return w, nil
 }

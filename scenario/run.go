@@ -160,7 +160,7 @@ func (r *runner) command(l line) (CommandReport, error) {
 	report := CommandReport{Line: l.number, Command: l.text}
 	c, err := parseCommand(l.text)
 	if err != nil {
-		return report, mistake{err.Error()}
+		return report, mistakeFrom(err)
 	}
 	if r.over == "" && c.reach == inside && r.world.target.cluster() == nil && r.remote() {
 		report.Omitted = "a real Kafka does not show this"

@@ -128,6 +128,9 @@ func (m mistake) Error() string { return m.reason }
 
 func mistakef(format string, args ...any) error { return mistake{fmt.Sprintf(format, args...)} }
 
+// mistakeFrom makes a mistake of an error, without the name of the package that the cluster's begin with.
+func mistakeFrom(err error) error { return mistake{strings.TrimPrefix(err.Error(), "kshare: ")} }
+
 // duration reads a duration of a script: 500ms, 2s, 1m30s.
 func duration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
