@@ -178,7 +178,12 @@ func (s *step) idsInto(text string) (string, error) {
 		}
 		b.WriteString(text[:i])
 		text = text[i:]
-		end := strings.IndexByte(text, '>')
+		end := 1 + strings.IndexAny(text[1:], "<>") // of what is in between: another < begins anew
+		if end > 0 && text[end] == '<' {
+			b.WriteString(text[:end])
+			text = text[end:]
+			continue
+		}
 		kind, name, ok := strings.Cut(strings.TrimPrefix(text[:max(end, 0)], "<"), ":")
 		switch {
 		case ok && kind == "topic":

@@ -92,13 +92,15 @@ func split(text string) (words []word, rest string, err error) {
 			return words, s, nil
 		}
 		w := word{}
+		var text strings.Builder
 		for s != "" && s[0] != ' ' && s[0] != '\t' {
 			if s[0] != '"' {
 				end := strings.IndexAny(s, " \t\"")
 				if end < 0 {
 					end = len(s)
 				}
-				w.text, s = w.text+s[:end], s[end:]
+				text.WriteString(s[:end])
+				s = s[end:]
 				continue
 			}
 			quoted, err := strconv.QuotedPrefix(s)
@@ -109,12 +111,14 @@ func split(text string) (words []word, rest string, err error) {
 			if err != nil {
 				return nil, "", fmt.Errorf("%s: %w", quoted, err)
 			}
-			if w.text == "" {
+			if text.Len() == 0 {
 				w.quoted = true
 			}
 			w.someQuoted = true
-			w.text, s = w.text+plain, s[len(quoted):]
+			text.WriteString(plain)
+			s = s[len(quoted):]
 		}
+		w.text = text.String()
 		words = append(words, w)
 		s = strings.TrimLeft(s, " \t")
 	}

@@ -125,7 +125,7 @@ func fillStruct(v reflect.Value, x any, at string) error {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		field, known := fieldOf(v, name)
 		if !field.IsValid() {
-			return fmt.Errorf("%s has no field %q%s; it has %s", orMessage(at), name, spelling.DidYouMean(name, known), strings.Join(known, ", "))
+			return fmt.Errorf("%s has no field %q%s; it has %s", orMessage(at), clip(name), spelling.DidYouMean(clip(name), known), strings.Join(known, ", "))
 		}
 		if err := fill(field, object[name], strings.TrimPrefix(at+"."+name, ".")); err != nil {
 			return err
@@ -200,10 +200,19 @@ func fillUUID(v reflect.Value, x any, at string) error {
 	}
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b) != v.Len() {
-		return fmt.Errorf("%s: %q is no UUID in Kafka's text form, 22 characters of base64", at, s)
+		return fmt.Errorf("%s: %q is no UUID in Kafka's text form, 22 characters of base64", at, clip(s))
 	}
 	reflect.Copy(v, reflect.ValueOf(b))
 	return nil
+}
+
+// clip shortens what an error repeats of the JSON.
+func clip(s string) string {
+	const most = 80
+	if len(s) > most {
+		return s[:most] + "..."
+	}
+	return s
 }
 
 func fillInteger(v reflect.Value, x any, at string) error {
@@ -213,7 +222,7 @@ func fillInteger(v reflect.Value, x any, at string) error {
 	}
 	i, err := n.Int64()
 	if err != nil {
-		return fmt.Errorf("%s: %s is no whole number of 64 bits", at, n)
+		return fmt.Errorf("%s: %s is no whole number of 64 bits", at, clip(n.String()))
 	}
 	if v.CanUint() {
 		if i < 0 || v.OverflowUint(uint64(i)) {
