@@ -157,9 +157,14 @@ func scenarioNames(names []string) (files []string, err error) {
 		}
 		before := len(files)
 		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".txt") {
-				files = append(files, path)
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".txt") {
+				return err
 			}
+			info, err := os.Stat(path)
+			if err == nil && !info.Mode().IsRegular() {
+				return fmt.Errorf("%s is no regular file: name it itself if it is to be read", path) // a pipe might never end
+			}
+			files = append(files, path)
 			return err
 		})
 		if err != nil {
