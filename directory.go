@@ -10,10 +10,12 @@ import (
 
 // WithDirectory keeps the cluster in a directory, which is made if it does not exist: a cluster that is started on it again goes on
 // where the last one stopped, also after a kill. What was answered is never lost with the process; log.flush.interval.messages=1
-// makes it survive a loss of power too.
+// makes it survive a loss of power too. A virtual clock that is behind the latest time that the directory has seen goes on from there: what is stored is never
+// of a later time than now.
 func WithDirectory(dir string) Option {
 	return func(o *options) error {
 		o.broker.AnswerBytes = directoryAnswerBytes
+		o.keepTime = true
 		o.openStore = func(static *config.Static, log *slog.Logger) (storage.Store, error) {
 			return directory.Open(dir, directoryOptions(static, log))
 		}

@@ -41,8 +41,9 @@ func (c *Cluster) Requests(q RequestQuery) ([]Request, error) { return c.broker(
 // RequestLog is how many requests are remembered at most, 0 without WithRequestLog.
 func (c *Cluster) RequestLog() int { return c.options.broker.RequestLog }
 
-// WithRequestLog remembers the last n requests and how they were answered, for Cluster.Requests. Of a body of more than 1 MiB only the size is
-// kept. Without it nothing is remembered, and nothing is spent on it.
+// WithRequestLog remembers the last n requests and how they were answered, for Cluster.Requests, and of those as many as take 64 MiB together. Of a body of
+// more than 64 KiB the records are left out, of one that is longer than 1 MiB without them only the size is kept; Request.LeftOut says so. Without it nothing is
+// remembered, and nothing is spent on it.
 func WithRequestLog(n int) Option {
 	return func(o *options) error {
 		if n < 1 || n > maxRequestLog {

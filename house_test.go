@@ -33,7 +33,7 @@ var rooms = [][]string{
 	{"config"},
 	{"protocol/describe"},
 	{"protocol"},
-	{"protocol/errorcode", "clock", "release", "internal/memorynet", "internal/handover", "internal/spelling"},
+	{"protocol/errorcode", "clock", "release", "internal/memorynet", "internal/handover", "internal/spelling", "internal/javamap"},
 }
 
 // pure packages hold no goroutine, clock, socket, file or lock: the same input gives the same output.

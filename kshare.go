@@ -60,6 +60,7 @@ type options struct {
 	ports      *handover.Ports
 	properties []config.Property
 	openStore  func(*config.Static, *slog.Logger) (storage.Store, error) // nil for a store in memory that ends with the broker
+	keepTime   bool                                                      // the store keeps the time, because another process may go on with it
 }
 
 // WithBrokers makes a cluster of n nodes, at least 1, each with an address of its own. Partitions are led across them.
@@ -258,6 +259,9 @@ func (o *options) start() (*running, error) {
 		if store, err = o.openStore(static, o.broker.Log); err != nil {
 			return nil, err
 		}
+	}
+	if o.keepTime {
+		o.broker.TimeStore = store
 	}
 	disk := faulty.New(store)
 	o.broker.Store = disk

@@ -69,7 +69,7 @@ func (c *Cluster) MoveCoordinator(kind CoordinatorKind, key string, to int32, lo
 // first of them counts.
 func (c *Cluster) FaultShareWrites(w ShareWrites) (*ShareWriteFault, error) {
 	f, err := c.broker().FaultShareWrites(w)
-	return f, failed("fault share writes", err)
+	return f, failed("a fault of share-state writes", err)
 }
 
 // FailWrites has the next n writes to the cluster's store fail, all of them until MendStore where n is 0, whether it is kept in memory or in a directory.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/internal/javamap"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
 	"kshare/storage"
@@ -95,7 +96,7 @@ func (c *Cluster) listOffsets(r *request, q *kmsg.ListOffsetsRequest) kmsg.Respo
 func orderListOffsets(resp *kmsg.ListOffsetsResponse) {
 	topics := make([]hashed, len(resp.Topics))
 	for i, t := range resp.Topics {
-		topics[i] = hashed{javaHash(t.Topic), i}
+		topics[i] = hashed{javamap.String(t.Topic), i}
 		order := make([]hashed, len(t.Partitions))
 		for j, p := range t.Partitions {
 			order[j] = hashed{topicPartitionHash(t.Topic, p.Partition), j}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
 )
@@ -152,7 +153,7 @@ func (a *addition) answered() []additionTopic {
 		}
 		t.partitions = inJavaOrder(t.partitions, func(x *additionPartition) int32 { return topicPartitionHash(t.topic, x.partition) })
 	}
-	return inJavaOrder(a.topics, func(t *additionTopic) int32 { return javaHash(t.topic) })
+	return inJavaOrder(a.topics, func(t *additionTopic) int32 { return javamap.String(t.topic) })
 }
 
 // place is 0 for what a client is refused for itself, 1 for everything else.

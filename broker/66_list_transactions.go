@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
 )
@@ -71,7 +72,7 @@ func (c *Cluster) transactionsOf(n *node) []string {
 	}
 	var ids []string
 	for _, of := range kept {
-		ids = append(ids, inJavaOrder(of, func(id *string) int32 { return javaHash(*id) })...)
+		ids = append(ids, inJavaOrder(of, func(id *string) int32 { return javamap.String(*id) })...)
 	}
 	return ids
 }

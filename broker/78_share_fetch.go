@@ -9,6 +9,7 @@ import (
 
 	"kshare/clock"
 	"kshare/fault"
+	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
 	"kshare/sharepartition"
@@ -490,9 +491,9 @@ func (f *shareFetch) look(at sharesession.Partition) (shareLoad, *partition) {
 
 // read fills in the share partition of a partition that the node leads. The first request that asks for it has its state read.
 func (f *shareFetch) read(l *shareLoad, at sharesession.Partition, p *partition) {
-	c := f.caller.request.cluster
+	c, n := f.caller.request.cluster, f.caller.request.node
 	known := f.known(at, p) != nil
-	if slices.Contains(f.cold, at) || !known && (&sharePartition{partition: p, group: f.caller.group}).unreachable(f.caller.request.node) != errorcode.None {
+	if slices.Contains(f.cold, at) || !known && n.unreachable(c.shareStatePartition(p.shareKey(f.caller.group))) != errorcode.None {
 		l.unready = true
 		return
 	}
@@ -612,7 +613,7 @@ func acknowledgedOrder(all []sharesession.Partition) []sharesession.Partition {
 	partitions := map[[16]byte][]hashed{}
 	for i, at := range all {
 		if partitions[at.TopicID] == nil {
-			topics = append(topics, hashed{uuidHash(at.TopicID), i})
+			topics = append(topics, hashed{javamap.UUID(at.TopicID), i})
 		}
 		partitions[at.TopicID] = append(partitions[at.TopicID], hashed{at.Partition, i})
 	}

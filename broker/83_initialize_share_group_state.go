@@ -11,6 +11,8 @@ import (
 // Behaviour: package sharecoordinator.
 //   - Only the share coordinator of a share partition answers for it, other nodes NOT_COORDINATOR for each partition.
 //   - Without a group, topics, or partitions of any topic the answer is empty.
+//   - What is named twice is done twice, in the order of the request, and answered once, with what came of the last. Topics and partitions are answered in
+//     the order of java.util.HashMap.
 
 const initializeShareGroupStateKey = 83
 
@@ -23,19 +25,23 @@ func (c *Cluster) initializeShareGroupState(r *request, q *kmsg.InitializeShareG
 	if namesNoShareState(q.GroupID, q.Topics, func(t *kmsg.InitializeShareGroupStateRequestTopic) int { return len(t.Partitions) }) {
 		return p
 	}
+	var results shareStateResults[kmsg.InitializeShareGroupStateResponseTopicPartition]
 	for i := range q.Topics {
-		topic := kmsg.NewInitializeShareGroupStateResponseTopic()
-		topic.TopicID = q.Topics[i].TopicID
+		id := q.Topics[i].TopicID
 		for _, asked := range q.Topics[i].Partitions {
-			k := sharecoordinator.Key{Group: q.GroupID, Topic: topic.TopicID, Partition: asked.Partition}
+			k := sharecoordinator.Key{Group: q.GroupID, Topic: id, Partition: asked.Partition}
 			e := kmsg.NewInitializeShareGroupStateResponseTopicPartition()
 			e.Partition = asked.Partition
 			e.ErrorCode, e.ErrorMessage = c.shareState(r, "initialize share group state", k, func() (sharecoordinator.Record, *sharecoordinator.Refusal) {
 				return c.share.coordinator.Initialize(c.now(), k, asked.StateEpoch, asked.StartOffset)
 			})
-			topic.Partitions = append(topic.Partitions, e)
+			results.put(id, e.Partition, e)
 		}
-		p.Topics = append(p.Topics, topic)
 	}
+	results.each(func(id [16]byte, partitions []kmsg.InitializeShareGroupStateResponseTopicPartition) {
+		topic := kmsg.NewInitializeShareGroupStateResponseTopic()
+		topic.TopicID, topic.Partitions = id, partitions
+		p.Topics = append(p.Topics, topic)
+	})
 	return p
 }

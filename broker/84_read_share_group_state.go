@@ -12,7 +12,7 @@ import (
 // Behaviour: package sharecoordinator.
 //   - A higher leader epoch than any before is stored and fences the lower ones: the leader that has the share partition now learns of it as
 //     its next write is refused.
-//   - Other nodes than the coordinator and empty requests: as InitializeShareGroupState.
+//   - Other nodes than the coordinator, empty requests and what is named twice: as InitializeShareGroupState.
 
 const readShareGroupStateKey = 84
 
@@ -25,11 +25,11 @@ func (c *Cluster) readShareGroupState(r *request, q *kmsg.ReadShareGroupStateReq
 	if namesNoShareState(q.GroupID, q.Topics, func(t *kmsg.ReadShareGroupStateRequestTopic) int { return len(t.Partitions) }) {
 		return p
 	}
+	var results shareStateResults[kmsg.ReadShareGroupStateResponseTopicPartition]
 	for i := range q.Topics {
-		topic := kmsg.NewReadShareGroupStateResponseTopic()
-		topic.TopicID = q.Topics[i].TopicID
+		id := q.Topics[i].TopicID
 		for _, asked := range q.Topics[i].Partitions {
-			k := sharecoordinator.Key{Group: q.GroupID, Topic: topic.TopicID, Partition: asked.Partition}
+			k := sharecoordinator.Key{Group: q.GroupID, Topic: id, Partition: asked.Partition}
 			e := kmsg.NewReadShareGroupStateResponseTopicPartition()
 			e.Partition = asked.Partition
 			var state sharecoordinator.State
@@ -41,10 +41,14 @@ func (c *Cluster) readShareGroupState(r *request, q *kmsg.ReadShareGroupStateReq
 				e.StateEpoch, e.StartOffset = state.StateEpoch, state.StartOffset
 				e.StateBatches = readStateBatches(state.Batches)
 			}
-			topic.Partitions = append(topic.Partitions, e)
+			results.put(id, e.Partition, e)
 		}
-		p.Topics = append(p.Topics, topic)
 	}
+	results.each(func(id [16]byte, partitions []kmsg.ReadShareGroupStateResponseTopicPartition) {
+		topic := kmsg.NewReadShareGroupStateResponseTopic()
+		topic.TopicID, topic.Partitions = id, partitions
+		p.Topics = append(p.Topics, topic)
+	})
 	return p
 }
 

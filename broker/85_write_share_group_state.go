@@ -10,7 +10,7 @@ import (
 //
 // Behaviour: package sharecoordinator.
 //   - v1 tells DeliveryCompleteCount, without it the count is not known.
-//   - Other nodes than the coordinator and empty requests: as InitializeShareGroupState.
+//   - Other nodes than the coordinator, empty requests and what is named twice: as InitializeShareGroupState.
 
 const writeShareGroupStateKey = 85
 
@@ -23,21 +23,25 @@ func (c *Cluster) writeShareGroupState(r *request, q *kmsg.WriteShareGroupStateR
 	if namesNoShareState(q.GroupID, q.Topics, func(t *kmsg.WriteShareGroupStateRequestTopic) int { return len(t.Partitions) }) {
 		return p
 	}
+	var results shareStateResults[kmsg.WriteShareGroupStateResponseTopicPartition]
 	for i := range q.Topics {
-		topic := kmsg.NewWriteShareGroupStateResponseTopic()
-		topic.TopicID = q.Topics[i].TopicID
+		id := q.Topics[i].TopicID
 		for j := range q.Topics[i].Partitions {
 			asked := &q.Topics[i].Partitions[j]
-			k := sharecoordinator.Key{Group: q.GroupID, Topic: topic.TopicID, Partition: asked.Partition}
+			k := sharecoordinator.Key{Group: q.GroupID, Topic: id, Partition: asked.Partition}
 			e := kmsg.NewWriteShareGroupStateResponseTopicPartition()
 			e.Partition = asked.Partition
 			e.ErrorCode, e.ErrorMessage = c.shareState(r, "write share group state", k, func() (sharecoordinator.Record, *sharecoordinator.Refusal) {
 				return c.share.coordinator.Write(c.now(), k, writtenShareState(asked))
 			})
-			topic.Partitions = append(topic.Partitions, e)
+			results.put(id, e.Partition, e)
 		}
-		p.Topics = append(p.Topics, topic)
 	}
+	results.each(func(id [16]byte, partitions []kmsg.WriteShareGroupStateResponseTopicPartition) {
+		topic := kmsg.NewWriteShareGroupStateResponseTopic()
+		topic.TopicID, topic.Partitions = id, partitions
+		p.Topics = append(p.Topics, topic)
+	})
 	return p
 }
 

@@ -10,7 +10,7 @@ import (
 //
 // Behaviour: package sharecoordinator.
 //   - State that there is none of is deleted without error.
-//   - Other nodes than the coordinator and empty requests: as InitializeShareGroupState.
+//   - Other nodes than the coordinator, empty requests and what is named twice: as InitializeShareGroupState.
 
 const deleteShareGroupStateKey = 86
 
@@ -23,19 +23,23 @@ func (c *Cluster) deleteShareGroupState(r *request, q *kmsg.DeleteShareGroupStat
 	if namesNoShareState(q.GroupID, q.Topics, func(t *kmsg.DeleteShareGroupStateRequestTopic) int { return len(t.Partitions) }) {
 		return p
 	}
+	var results shareStateResults[kmsg.DeleteShareGroupStateResponseTopicPartition]
 	for i := range q.Topics {
-		topic := kmsg.NewDeleteShareGroupStateResponseTopic()
-		topic.TopicID = q.Topics[i].TopicID
+		id := q.Topics[i].TopicID
 		for _, asked := range q.Topics[i].Partitions {
-			k := sharecoordinator.Key{Group: q.GroupID, Topic: topic.TopicID, Partition: asked.Partition}
+			k := sharecoordinator.Key{Group: q.GroupID, Topic: id, Partition: asked.Partition}
 			e := kmsg.NewDeleteShareGroupStateResponseTopicPartition()
 			e.Partition = asked.Partition
 			e.ErrorCode, e.ErrorMessage = c.shareState(r, "delete share group state", k, func() (sharecoordinator.Record, *sharecoordinator.Refusal) {
 				return c.share.coordinator.Delete(k)
 			})
-			topic.Partitions = append(topic.Partitions, e)
+			results.put(id, e.Partition, e)
 		}
-		p.Topics = append(p.Topics, topic)
 	}
+	results.each(func(id [16]byte, partitions []kmsg.DeleteShareGroupStateResponseTopicPartition) {
+		topic := kmsg.NewDeleteShareGroupStateResponseTopic()
+		topic.TopicID, topic.Partitions = id, partitions
+		p.Topics = append(p.Topics, topic)
+	})
 	return p
 }

@@ -12,7 +12,7 @@ import (
 // Behaviour: package sharecoordinator.
 //   - The request's leader epochs are not looked at. A share partition without state has the start offset -1, without error.
 //   - v1 answers DeliveryCompleteCount too.
-//   - Other nodes than the coordinator and empty requests: as InitializeShareGroupState.
+//   - Other nodes than the coordinator, empty requests and what is named twice: as InitializeShareGroupState.
 
 const readShareGroupStateSummaryKey = 87
 
@@ -25,11 +25,11 @@ func (c *Cluster) readShareGroupStateSummary(r *request, q *kmsg.ReadShareGroupS
 	if namesNoShareState(q.GroupID, q.Topics, func(t *kmsg.ReadShareGroupStateSummaryRequestTopic) int { return len(t.Partitions) }) {
 		return p
 	}
+	var results shareStateResults[kmsg.ReadShareGroupStateSummaryResponseTopicPartition]
 	for i := range q.Topics {
-		topic := kmsg.NewReadShareGroupStateSummaryResponseTopic()
-		topic.TopicID = q.Topics[i].TopicID
+		id := q.Topics[i].TopicID
 		for _, asked := range q.Topics[i].Partitions {
-			k := sharecoordinator.Key{Group: q.GroupID, Topic: topic.TopicID, Partition: asked.Partition}
+			k := sharecoordinator.Key{Group: q.GroupID, Topic: id, Partition: asked.Partition}
 			e := kmsg.NewReadShareGroupStateSummaryResponseTopicPartition()
 			e.Partition = asked.Partition
 			var state sharecoordinator.State
@@ -40,9 +40,13 @@ func (c *Cluster) readShareGroupStateSummary(r *request, q *kmsg.ReadShareGroupS
 			if e.ErrorCode == errorcode.None {
 				e.StateEpoch, e.LeaderEpoch, e.StartOffset, e.DeliveryCompleteCount = state.StateEpoch, state.LeaderEpoch, state.StartOffset, state.DeliveryCompleteCount
 			}
-			topic.Partitions = append(topic.Partitions, e)
+			results.put(id, e.Partition, e)
 		}
-		p.Topics = append(p.Topics, topic)
 	}
+	results.each(func(id [16]byte, partitions []kmsg.ReadShareGroupStateSummaryResponseTopicPartition) {
+		topic := kmsg.NewReadShareGroupStateSummaryResponseTopic()
+		topic.TopicID, topic.Partitions = id, partitions
+		p.Topics = append(p.Topics, topic)
+	})
 	return p
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
 )
@@ -18,6 +19,7 @@ import (
 //   - A group without a name, or one of which no partition of a topic or a negative one is asked for, fails with UNKNOWN_SERVER_ERROR, unless the
 //     topic is unknown.
 //   - Where the share coordinator is not there or loads, that is the partition's error; Apache Kafka tries for half a minute first.
+//   - Topics that exist come first, each once, with each of its partitions once, in the order of java.util.HashMap; then the others as they were asked for.
 //   - v1: Lag = end of the log - StartOffset - DeliveryCompleteCount, -1 where either is not known.
 
 const describeShareGroupOffsetsKey = 90
@@ -36,15 +38,15 @@ func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGro
 		case g.Topics == nil && code != errorcode.None:
 			entry.ErrorCode, entry.ErrorMessage = code, kmsg.StringPtr(coordinatorMessage(code))
 		case g.Topics == nil:
+			var topics []kmsg.DescribeShareGroupOffsetsRequestGroupTopic
 			for _, t := range c.groups.coordinator.SharePartitions(g.GroupID) {
-				entry.Topics = append(entry.Topics, c.shareOffsets(r.node, g.GroupID, t.Name, t.Partitions))
+				topics = append(topics, kmsg.DescribeShareGroupOffsetsRequestGroupTopic{Topic: t.Name, Partitions: t.Partitions})
 			}
+			entry.Topics = c.shareOffsets(r.node, g.GroupID, topics)
 		case c.unreadableShareOffsets(&g):
 			entry.ErrorCode, entry.ErrorMessage = errorcode.UnknownServerError, kmsg.StringPtr("The server experienced an unexpected error when processing the request.")
 		default:
-			for _, t := range g.Topics {
-				entry.Topics = append(entry.Topics, c.shareOffsets(r.node, g.GroupID, t.Topic, t.Partitions))
-			}
+			entry.Topics = c.shareOffsets(r.node, g.GroupID, g.Topics)
 		}
 		p.Groups = append(p.Groups, entry)
 	}
@@ -58,27 +60,50 @@ func (c *Cluster) unreadableShareOffsets(g *kmsg.DescribeShareGroupOffsetsReques
 	})
 }
 
-// shareOffsets are the offsets of a group in some partitions of a topic.
-func (c *Cluster) shareOffsets(n *node, group, name string, partitions []int32) kmsg.DescribeShareGroupOffsetsResponseGroupTopic {
-	entry := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopic()
-	entry.Topic = name
-	t := c.topics[name]
-	if t != nil {
-		entry.TopicID = t.id
-	}
-	for _, index := range partitions {
-		e := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopicPartition()
-		e.Partition, e.StartOffset, e.Lag = index, -1, -1
-		if t != nil && t.partition(index) != nil {
-			c.fillShareOffset(n, &e, sharecoordinator.Key{Group: group, Topic: t.id, Partition: index}, t.partition(index))
+// shareOffsets are the offsets of a group in some partitions of topics: those of topics that exist, each once, before those of others.
+func (c *Cluster) shareOffsets(n *node, group string, asked []kmsg.DescribeShareGroupOffsetsRequestGroupTopic) (known []kmsg.DescribeShareGroupOffsetsResponseGroupTopic) {
+	var ids [][16]byte
+	var unknown []kmsg.DescribeShareGroupOffsetsResponseGroupTopic
+	partitions := map[[16]byte][]int32{}
+	for _, t := range asked {
+		if x := c.topics[t.Topic]; x != nil {
+			ids = append(ids, x.id)
+			partitions[x.id] = append(partitions[x.id], t.Partitions...)
+			continue
 		}
-		entry.Partitions = append(entry.Partitions, e)
+		entry := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopic()
+		entry.Topic = t.Topic
+		for _, index := range t.Partitions {
+			entry.Partitions = append(entry.Partitions, unknownShareOffset(index))
+		}
+		unknown = append(unknown, entry)
 	}
-	return entry
+	for _, id := range javamap.OrderOfComputeIfAbsent(ids, javamap.UUID) {
+		t := c.topicsByID[id]
+		entry := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopic()
+		entry.Topic, entry.TopicID = t.name, id
+		for _, index := range javamap.OrderOfComputeIfAbsent(partitions[id], javamap.Int) {
+			e := unknownShareOffset(index)
+			if p := t.partition(index); p != nil {
+				c.fillShareOffset(n, &e, group, p)
+			}
+			entry.Partitions = append(entry.Partitions, e)
+		}
+		known = append(known, entry)
+	}
+	return append(known, unknown...)
 }
 
-func (c *Cluster) fillShareOffset(n *node, e *kmsg.DescribeShareGroupOffsetsResponseGroupTopicPartition, k sharecoordinator.Key, p *partition) {
-	if code := (&sharePartition{partition: p, group: k.Group}).unreachable(n); code != errorcode.None {
+// unknownShareOffset is the answer for a partition of which no offset is known.
+func unknownShareOffset(index int32) kmsg.DescribeShareGroupOffsetsResponseGroupTopicPartition {
+	e := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopicPartition()
+	e.Partition, e.StartOffset, e.Lag = index, -1, -1
+	return e
+}
+
+func (c *Cluster) fillShareOffset(n *node, e *kmsg.DescribeShareGroupOffsetsResponseGroupTopicPartition, group string, p *partition) {
+	k := p.shareKey(group)
+	if code := n.unreachable(c.shareStatePartition(k)); code != errorcode.None {
 		e.ErrorCode, e.ErrorMessage = code, kmsg.StringPtr("Unable to read share group state summary: "+coordinatorMessage(code))
 		return
 	}

@@ -10,6 +10,7 @@ import (
 //
 // Behaviour: package coordinator.
 //   - Deletes the state of all share partitions of a topic. The group must have no members.
+//   - What is deleted comes first, each topic once, in the order of java.util.HashMap; then what is not, as it was asked for.
 
 const deleteShareGroupOffsetsKey = 92
 

@@ -49,6 +49,10 @@ type Cluster struct {
 	connectionsMu sync.Mutex    // guards the nodes' sets of connections; may be taken while mu is held, not the reverse
 
 	faults     faults
+	timeStore  storage.Store // keeps the latest time that it has seen, nil for none
+	seen       time.Time
+	stopSeeing func()
+
 	requestLog *requestlog.Log // nil where requests are not logged
 
 	heavy sync.Mutex // held while a heavy request is handled, before mu
@@ -89,6 +93,7 @@ func New(o Options) (*Cluster, error) {
 		topics:      map[string]*topic{},
 		topicsByID:  map[[16]byte]*topic{},
 		timers:      map[*lockedTimer]struct{}{},
+		stopSeeing:  func() {},
 	}
 	if c.line = o.Kafka; c.line == 0 {
 		c.line = release.Latest
@@ -114,7 +119,15 @@ func New(o Options) (*Cluster, error) {
 			return nil, err
 		}
 	}
-	if err := c.load(&o); err != nil {
+	var err error
+	if c.timeStore = o.TimeStore; c.timeStore != nil {
+		err = c.goOnInTime()
+	}
+	if err == nil {
+		err = c.load(&o)
+	}
+	if err != nil {
+		c.stopSeeing()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.stopNodes()
@@ -182,6 +195,12 @@ func (c *Cluster) stopNodes() {
 // Close stops the cluster: listeners and connections are closed, requests that wait end without an answer, and the
 // store is closed once every goroutine has ended.
 func (c *Cluster) Close() error {
+	if c.timeStore != nil {
+		if err := c.seeTime(c.clock.Now()); err != nil {
+			c.log.Error("the time could not be stored; a restart may go back to an earlier one", "error", err)
+		}
+	}
+	c.stopSeeing()
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,13 +19,26 @@ import (
 type faults struct {
 	any  atomic.Bool // there are rules
 	set  fault.Set   // guarded by the cluster's lock, as is held
-	held []*heldRequest
+	held map[*heldRequest]struct{}
+	last uint64 // number of the request that was held last
 }
 
 // heldRequest is a request that waits until the rule is released that holds it.
 type heldRequest struct {
 	action *fault.Action
+	number uint64 // in the order in which they were held
 	goOn   func() // called without the lock
+}
+
+// maxHeldRequests is how many requests may be held at a time: of one more the connection is closed.
+const maxHeldRequests = 10_000
+
+// full tells why an action cannot hold one more request, nil where it can. The cluster's lock is held.
+func (f *faults) full(act *fault.Action) error {
+	if len(f.held) < maxHeldRequests {
+		return nil
+	}
+	return fmt.Errorf("%s holds no more: %d requests are held already; release some", act, maxHeldRequests)
 }
 
 // AddFault adds a rule of what goes wrong and returns its id. It acts on requests that arrive from now on.
@@ -67,14 +81,14 @@ func (c *Cluster) ReleaseFault(name string) (released int, err error) {
 func (c *Cluster) release(which func(*heldRequest) bool) int {
 	c.mu.Lock()
 	var going []*heldRequest
-	c.faults.held = slices.DeleteFunc(c.faults.held, func(h *heldRequest) bool {
+	for h := range c.faults.held {
 		if which(h) {
 			going = append(going, h)
-			return true
+			delete(c.faults.held, h)
 		}
-		return false
-	})
+	}
 	c.mu.Unlock()
+	slices.SortFunc(going, func(a, b *heldRequest) int { return cmp.Compare(a.number, b.number) })
 	for _, h := range going {
 		h.goOn()
 	}
@@ -85,13 +99,13 @@ func (c *Cluster) release(which func(*heldRequest) bool) int {
 func (c *Cluster) Faults() []fault.Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	held := map[int]int{}
+	for h := range c.faults.held {
+		held[h.action.ID]++
+	}
 	all := c.faults.set.Status()
-	for _, h := range c.faults.held {
-		for i := range all {
-			if all[i].ID == h.action.ID {
-				all[i].Held++
-			}
-		}
+	for i := range all {
+		all[i].Held = held[all[i].ID]
 	}
 	return all
 }
@@ -113,7 +127,7 @@ type interception struct {
 
 	edits  []edit // of the answer's errors
 	alters []*fault.Action
-	closes *fault.Action // after the request was applied
+	closes error // why the connection is closed after the request was applied
 
 	// step is held, before the cluster's lock, while the request goes on in another goroutine than its connection's.
 	step      sync.Mutex
@@ -171,7 +185,9 @@ func (x *interception) goOn() (a answer, settled bool, err error) {
 		x.beforeActions = x.beforeActions[1:]
 		switch {
 		case act.Rule.Delay > 0 || act.Rule.Hold:
-			x.waitBefore(act)
+			if err := x.waitBefore(act); err != nil {
+				return nil, true, err
+			}
 			return nil, false, nil
 		case act.Rule.Close:
 			return nil, true, injectedClose(act)
@@ -201,27 +217,33 @@ func (x *interception) silence() {
 	x.request.conn.silenced.Store(true)
 }
 
-// waitBefore lets the request wait before it is applied.
-func (x *interception) waitBefore(act *fault.Action) {
+// waitBefore lets the request wait before it is applied. It fails where no more may be held.
+func (x *interception) waitBefore(act *fault.Action) error {
 	c := x.request.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if act.Rule.Hold {
+		if err := c.faults.full(act); err != nil {
+			return err
+		}
 		x.hold(act, x.resume)
-		return
+		return nil
 	}
 	t := c.clock.AfterFunc(act.Rule.Delay, x.resume)
 	x.request.pause(func() { t.Stop() })
+	return nil
 }
 
 // hold lets the request wait for a release. The cluster's lock is held.
 func (x *interception) hold(act *fault.Action, goOn func()) {
 	c := x.request.cluster
-	h := &heldRequest{act, goOn}
-	c.faults.held = append(c.faults.held, h)
-	x.request.pause(func() {
-		c.faults.held = slices.DeleteFunc(c.faults.held, func(other *heldRequest) bool { return other == h })
-	})
+	c.faults.last++
+	h := &heldRequest{act, c.faults.last, goOn}
+	if c.faults.held == nil {
+		c.faults.held = map[*heldRequest]struct{}{}
+	}
+	c.faults.held[h] = struct{}{}
+	x.request.pause(func() { delete(c.faults.held, h) })
 }
 
 // resume goes on with a request that has waited before it was applied, in the goroutine that ended the wait.
@@ -269,10 +291,14 @@ func (x *interception) goOnAfter(a answer) (_ answer, settled bool, err error) {
 		x.afterActions = x.afterActions[1:]
 		switch {
 		case act.Rule.Delay > 0 || act.Rule.Hold:
+			if err := x.request.cluster.faults.full(act); err != nil && act.Rule.Hold {
+				x.closes = err
+				continue
+			}
 			x.waitAfter(act, a)
 			return nil, false, nil
 		case act.Rule.Close:
-			x.closes = act
+			x.closes = injectedClose(act)
 		case act.Rule.Silence:
 			x.silence()
 		case act.Rule.Error != "":
@@ -412,7 +438,7 @@ func (x *interception) finish(a answer) (answer, error) {
 		a = e
 	}
 	if x.closes != nil {
-		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, r.header.Version, injectedClose(x.closes))
+		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, r.header.Version, x.closes)
 	}
 	return a, nil
 }

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +27,8 @@ func TestAWaitThatEndsTooLate(t *testing.T) {
 		q.Version, q.TopicNames, q.TimeoutMillis = 1, []string{"t"}, 1000
 		d.Send(frame(q)[4:])
 		require.True(t, d.Waits())
-		goOn := c.faults.held[0].goOn
+		require.Len(t, c.faults.held, 1)
+		goOn := slices.Collect(maps.Keys(c.faults.held))[0].goOn
 		end(c, d)
 		goOn()
 		require.NotNil(t, c.topics["t"])

@@ -749,3 +749,38 @@ func TestNothingIsHeldForAConnectionThatHasGone(t *testing.T) {
 	f.clock.Advance(20 * time.Second)
 	require.Equal(t, 1, f.c.Faults()[0].Held)
 }
+
+// So many requests may be held; of one more the connection is closed and says why. Those that are held go on in their order.
+func TestHeldRequestsAreBounded(t *testing.T) {
+	const most = 10_000
+	for _, stage := range []fault.Stage{fault.Before, fault.After} {
+		f := newFaulty(t, kshare.WithRequestLog(1))
+		_, err := f.c.AddFault(kshare.Fault{Name: "wall", API: "ListGroups", Hold: true, Stage: stage})
+		require.NoError(t, err)
+		q := kmsg.NewPtrListGroupsRequest()
+		held := make([]*kshare.Direct, most)
+		for i := range held {
+			held[i], err = f.c.OpenDirect(1)
+			require.NoError(t, err)
+			sendDirect(held[i], q, 1)
+			require.True(t, held[i].Waits())
+		}
+		require.Equal(t, most, f.c.Faults()[0].Held)
+		d := f.connect()
+		sendDirect(d, q, 1)
+		_, err = d.Receive()
+		require.ErrorIs(t, err, io.EOF)
+		last, err := f.c.Requests(kshare.RequestQuery{})
+		require.NoError(t, err)
+		require.Equal(t, "ListGroups v0: wall holds no more: 10000 requests are held already; release some", last[0].Reason)
+		held[0].Close()
+		d = f.connect()
+		sendDirect(d, q, 1)
+		require.True(t, d.Waits(), "there is room again")
+		n, err := f.c.ReleaseFault("wall")
+		require.NoError(t, err)
+		require.Equal(t, most, n)
+		receiveDirect[*kmsg.ListGroupsResponse](t, held[most-1], q)
+		receiveDirect[*kmsg.ListGroupsResponse](t, d, q)
+	}
+}

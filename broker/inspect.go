@@ -104,7 +104,7 @@ func (c *Cluster) InspectSharePartition(group, topicName string, partition int32
 		}
 		s.Waiting = len(sp.waiters.list)
 	}
-	if p, ok := c.share.coordinator.State(sharecoordinator.Key{Group: group, Topic: t.id, Partition: partition}); ok {
+	if p, ok := c.share.coordinator.State(t.partition(partition).shareKey(group)); ok {
 		s.Persisted = &p
 	}
 	return s, nil

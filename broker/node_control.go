@@ -27,12 +27,21 @@ func (c *Cluster) change(f func() error) error {
 	return err
 }
 
+// noNode says that there is no node with an id.
+func (c *Cluster) noNode(id int32) error {
+	first, last := c.nodes[0].id, c.nodes[len(c.nodes)-1].id
+	if first == last {
+		return fmt.Errorf("there is no node %d, there is node %d alone", id, first)
+	}
+	return fmt.Errorf("there is no node %d, there are %d to %d", id, first, last)
+}
+
 // changeNode is change for a node of the cluster.
 func (c *Cluster) changeNode(id int32, f func(n *node) error) error {
 	return c.change(func() error {
 		n := c.node(id)
 		if n == nil {
-			return fmt.Errorf("there is no node %d, there are %d to %d", id, c.nodes[0].id, c.nodes[len(c.nodes)-1].id)
+			return c.noNode(id)
 		}
 		return f(n)
 	})

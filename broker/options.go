@@ -46,6 +46,9 @@ type Options struct {
 	// TopicID names the id of a topic that is to be made, the zero id for a random one. nil: all are random.
 	TopicID func(topic string) [16]byte
 	Log     *slog.Logger
+	// TimeStore keeps the latest time that it has seen, and a virtual clock goes on from there; nil where no cluster comes after this one. It is what is below
+	// Store, so that faults of that are not used up by it.
+	TimeStore storage.Store
 	// RequestLog is how many of the last requests are remembered, 0 for none.
 	RequestLog int
 }

@@ -2,10 +2,9 @@ package broker
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"kshare/internal/javamap"
 )
 
 // Apache Kafka answers some requests in the order in which Scala's and Java's maps list their keys. It follows from the keys' hashes,
@@ -103,29 +102,12 @@ func scalaResultOrder(keys []hashed) {
 	}
 }
 
-// javaHash is Java's String.hashCode, which goes over UTF-16.
-func javaHash(s string) (h int32) {
-	for _, r := range s {
-		if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
-			h, r = 31*h+high, low
-		}
-		h = 31*h + r
-	}
-	return h
-}
-
 // topicPartitionHash is TopicPartition.hashCode.
 func topicPartitionHash(topic string, partition int32) int32 {
-	return 31*(31+partition) + javaHash(topic)
+	return 31*(31+partition) + javamap.String(topic)
 }
 
 // topicIDPartitionHash is TopicIdPartition.hashCode; a topic that does not exist has no name, whose hash is that of "".
 func topicIDPartitionHash(id [16]byte, topic string, partition int32) int32 {
-	return 31*(31+uuidHash(id)) + topicPartitionHash(topic, partition)
-}
-
-// uuidHash is Uuid.hashCode.
-func uuidHash(id [16]byte) int32 {
-	x := binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:])
-	return int32(x>>32) ^ int32(x)
+	return 31*(31+javamap.UUID(id)) + topicPartitionHash(topic, partition)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"kshare/internal/javamap"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -54,7 +56,7 @@ func TestScalaMapOrderOfTopicIDs(t *testing.T) {
 func TestScalaTrieOrder(t *testing.T) {
 	var order []hashed
 	for i := range 60 {
-		order = append(order, hashed{javaHash(fmt.Sprint("topic-", i)), i})
+		order = append(order, hashed{javamap.String(fmt.Sprint("topic-", i)), i})
 	}
 	scalaTrieOrder(order)
 	var names []string

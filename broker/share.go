@@ -75,11 +75,10 @@ func (c *Cluster) applyShareRecords(records ...sharecoordinator.Record) error {
 		if r.IsEmpty() {
 			continue
 		}
-		t, err := c.internalTopic(shareStateTopic)
-		if err != nil {
+		if _, err := c.internalTopic(shareStateTopic); err != nil {
 			return err
 		}
-		if err := c.appendShareRecord(t.partition(sharecoordinator.PartitionFor(r.Key, int32(len(t.partitions)))), r); err != nil {
+		if err := c.appendShareRecord(c.shareStatePartition(r.Key), r); err != nil {
 			return err
 		}
 	}
@@ -151,11 +150,8 @@ func (c *Cluster) shareStateChanges(changes []coordinator.ShareStateChange, e *c
 
 // changeShareState initialises or deletes the state of one share partition.
 func (c *Cluster) changeShareState(k sharecoordinator.Key, change *coordinator.ShareStateChange, startOffset int64) error {
-	if t := c.topics[shareStateTopic]; t != nil {
-		kept := t.partition(sharecoordinator.PartitionFor(k, int32(len(t.partitions))))
-		if kept.leader == noLeader || kept.coordinator != coordinatorActive {
-			return fmt.Errorf("state of share partition %s: its share coordinator is not there", k)
-		}
+	if kept := c.shareStatePartition(k); kept != nil && (kept.leader == noLeader || kept.coordinator != coordinatorActive) {
+		return fmt.Errorf("state of share partition %s: its share coordinator is not there", k)
 	}
 	var record sharecoordinator.Record
 	var no *sharecoordinator.Refusal

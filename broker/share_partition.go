@@ -35,8 +35,11 @@ type sharePartition struct {
 	armedFor time.Time
 }
 
-func (sp *sharePartition) key() sharecoordinator.Key {
-	return sharecoordinator.Key{Group: sp.group, Topic: sp.partition.topic.id, Partition: sp.partition.index}
+func (sp *sharePartition) key() sharecoordinator.Key { return sp.partition.shareKey(sp.group) }
+
+// shareKey names the share partition that a group makes of the partition.
+func (p *partition) shareKey(group string) sharecoordinator.Key {
+	return sharecoordinator.Key{Group: group, Topic: p.topic.id, Partition: p.index}
 }
 
 // groupValues are the effective configurations of a group.
@@ -205,30 +208,15 @@ func (sp *sharePartition) applyRecord(r *sharecoordinator.Record) error {
 
 // stateKeptIn is the partition of __share_group_state that keeps the share partition's state, nil before that topic is made.
 func (sp *sharePartition) stateKeptIn() *partition {
-	t := sp.partition.cluster.topics[shareStateTopic]
+	c := sp.partition.cluster
+	t := c.topics[shareStateTopic]
 	if t == nil {
 		return nil
 	}
 	if n := int32(len(t.partitions)); sp.statePartitions != n {
-		sp.statePartitions, sp.statePartition = n, sharecoordinator.PartitionFor(sp.key(), n)
+		sp.statePartitions, sp.statePartition = n, c.shareStatePartition(sp.key()).index
 	}
 	return t.partition(sp.statePartition)
-}
-
-// unreachable is why a leader cannot speak to the share coordinator of the share partition, 0 where it can.
-func (sp *sharePartition) unreachable(leader *node) int16 {
-	kept, c := sp.stateKeptIn(), sp.partition.cluster
-	if kept == nil {
-		return errorcode.None // it is made when it is written to
-	}
-	at := c.node(kept.leader)
-	switch {
-	case at == nil:
-		return errorcode.CoordinatorNotAvailable
-	case at != leader && (at.gate.isShut() || leader.gate.isShut()):
-		return errorcode.NetworkException
-	}
-	return kept.notCoordinating(at)
 }
 
 // forget drops the share partition from the leader's memory. Who waits for it is answered at once, with timing=kafka, as by Apache Kafka, only when the wait

@@ -1,18 +1,44 @@
 package broker
 
 import (
+	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
 )
 
+// shareStatePartition is the partition of __share_group_state that keeps the state of a share partition, nil before that topic is made.
+func (c *Cluster) shareStatePartition(k sharecoordinator.Key) *partition {
+	t := c.topics[shareStateTopic]
+	if t == nil {
+		return nil
+	}
+	return t.partition(sharecoordinator.PartitionFor(k, int32(len(t.partitions))))
+}
+
 // notKeepingShareState is why a node is not the share coordinator of a share partition, 0 where it is: it leads the partition of __share_group_state
 // that keeps its state and has loaded it. Before that topic exists no node is.
 func (c *Cluster) notKeepingShareState(n *node, k sharecoordinator.Key) int16 {
-	t := c.topics[shareStateTopic]
-	if t == nil {
+	kept := c.shareStatePartition(k)
+	if kept == nil {
 		return errorcode.NotCoordinator
 	}
-	return t.partition(sharecoordinator.PartitionFor(k, int32(len(t.partitions)))).notCoordinating(n)
+	return kept.notCoordinating(n)
+}
+
+// unreachable is why a node, as a leader, cannot speak to the share coordinator that leads a partition of __share_group_state, 0 where it can. Before
+// that topic is made there is no partition, nil, and it can: the topic is made when it is written to.
+func (n *node) unreachable(kept *partition) int16 {
+	if kept == nil {
+		return errorcode.None
+	}
+	at := n.cluster.node(kept.leader)
+	switch {
+	case at == nil:
+		return errorcode.CoordinatorNotAvailable
+	case at != n && (at.gate.isShut() || n.gate.isShut()):
+		return errorcode.NetworkException
+	}
+	return kept.notCoordinating(at)
 }
 
 // shareState makes a call of the share coordinator for one share partition of a request and stores the record that it returns. It returns
@@ -48,6 +74,42 @@ func namesNoShareState[T any](group string, topics []T, partitions func(*T) int)
 		}
 	}
 	return false
+}
+
+// shareStateResults are what came of the share partitions of a request. Of one that is named twice the last result counts (ShareCoordinatorService).
+type shareStateResults[P any] struct {
+	topics  [][16]byte
+	byTopic map[[16]byte]*shareStateTopicResults[P]
+}
+
+type shareStateTopicResults[P any] struct {
+	partitions  []int32
+	byPartition map[int32]P
+}
+
+func (r *shareStateResults[P]) put(id [16]byte, partition int32, p P) {
+	if r.byTopic == nil {
+		r.byTopic = map[[16]byte]*shareStateTopicResults[P]{}
+	}
+	t := r.byTopic[id]
+	if t == nil {
+		t = &shareStateTopicResults[P]{byPartition: map[int32]P{}}
+		r.topics, r.byTopic[id] = append(r.topics, id), t
+	}
+	t.partitions = append(t.partitions, partition)
+	t.byPartition[partition] = p
+}
+
+// each calls f for each topic, in the order in which it is answered.
+func (r *shareStateResults[P]) each(f func(id [16]byte, partitions []P)) {
+	for _, id := range javamap.OrderOfComputeIfAbsent(r.topics, javamap.UUID) {
+		t := r.byTopic[id]
+		var partitions []P
+		for _, index := range javamap.OrderOfPut(t.partitions, javamap.Int) {
+			partitions = append(partitions, t.byPartition[index])
+		}
+		f(id, partitions)
+	}
 }
 
 // shareWriteMessage is what Apache Kafka says with a code that the share coordinator answers a write with.

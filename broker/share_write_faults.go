@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 )
 
@@ -25,14 +26,17 @@ type ShareWrites struct {
 	ErrorCode int16
 }
 
-func (w *ShareWrites) check() error {
+// Check tells why nothing would go wrong, or not as it says.
+func (w *ShareWrites) Check() error {
 	switch {
 	case w.Partition < -1 || w.Partition > 0 && w.Topic == "":
 		return fmt.Errorf("partition %d of topic %q: name a topic and a partition of it, or -1 for all", w.Partition, w.Topic)
 	case w.Count < 0:
 		return fmt.Errorf("a count of %d writes: name how many, or 0 for all", w.Count)
-	case w.Delay < 0 || w.Hold && w.Delay > 0:
-		return fmt.Errorf("a delay of %s, held %t: a write is delayed or held, not both", w.Delay, w.Hold)
+	case w.Delay < 0:
+		return fmt.Errorf("a delay of %s: it cannot be negative", w.Delay)
+	case w.Hold && w.Delay > 0:
+		return fmt.Errorf("held and a delay of %s: a write is held or delayed, not both", w.Delay)
 	case !w.Hold && w.Delay == 0 && w.ErrorCode == errorcode.None:
 		return fmt.Errorf("nothing goes wrong: name an error code, a delay, or have the writes held")
 	}
@@ -47,13 +51,17 @@ type ShareWriteFault struct {
 	held    []*shareWrite
 }
 
-// FaultShareWrites makes writes of share state slow or has them fail. Where several faults match a write, the first of them counts.
+// FaultShareWrites makes writes of share state slow or has them fail. Where several faults match a write, the first of them counts. At most fault.MaxRules may
+// be at work at a time.
 func (c *Cluster) FaultShareWrites(w ShareWrites) (*ShareWriteFault, error) {
-	if err := w.check(); err != nil {
-		return nil, fmt.Errorf("a fault of share-state writes: %w", err)
+	if err := w.Check(); err != nil {
+		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.share.faults) >= fault.MaxRules {
+		return nil, fmt.Errorf("there are %d already: remove those that are no longer needed first", fault.MaxRules)
+	}
 	f := &ShareWriteFault{cluster: c, writes: w, left: w.Count}
 	c.share.faults = append(c.share.faults, f)
 	return f, nil
@@ -64,6 +72,13 @@ func (f *ShareWriteFault) Held() int {
 	f.cluster.mu.Lock()
 	defer f.cluster.mu.Unlock()
 	return len(f.held)
+}
+
+// Over tells whether the fault has done what it was to do, or is removed, and holds no write any more.
+func (f *ShareWriteFault) Over() bool {
+	f.cluster.mu.Lock()
+	defer f.cluster.mu.Unlock()
+	return len(f.held) == 0 && !slices.Contains(f.cluster.share.faults, f)
 }
 
 // Release lets the writes go on that are held, and returns how many they were. Later ones are held as before.

@@ -68,7 +68,7 @@ func (sp *sharePartition) persist(w sharepartition.Write) (no *refusal, open *sh
 
 // write has the share coordinator write a change that a node has made as leader in an epoch. It returns the code and message of the answer.
 func (sp *sharePartition) write(leader *node, leaderEpoch int32, w *sharepartition.Write) (int16, string) {
-	if code := sp.unreachable(leader); code != errorcode.None {
+	if code := leader.unreachable(sp.stateKeptIn()); code != errorcode.None {
 		return code, shareWriteMessage(code)
 	}
 	return sp.partition.cluster.writeShareState(sp, leaderEpoch, w)

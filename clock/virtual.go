@@ -2,6 +2,7 @@ package clock
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,6 +17,7 @@ type Virtual struct {
 	now       time.Time
 	seq       uint64
 	timers    timerHeap
+	onMove    []*func(to time.Time)
 }
 
 // NewVirtual returns a clock that stands at now.
@@ -48,6 +50,13 @@ func (v *Virtual) Advance(d time.Duration) {
 	defer v.advancing.Unlock()
 	v.mu.Lock()
 	end := v.now.Add(d)
+	if hooks := slices.Clone(v.onMove); d > 0 && len(hooks) > 0 {
+		v.mu.Unlock()
+		for _, f := range hooks {
+			(*f)(end)
+		}
+		v.mu.Lock()
+	}
 	for len(v.timers) > 0 && !v.timers[0].deadline.After(end) {
 		t := heap.Pop(&v.timers).(*virtualTimer)
 		if t.deadline.After(v.now) {
@@ -59,6 +68,20 @@ func (v *Virtual) Advance(d time.Duration) {
 	}
 	v.now = end
 	v.mu.Unlock()
+}
+
+// OnMove has f called before each move of the clock with the time that it moves to, in the goroutine that advances, until stop is called. f must not advance
+// the clock.
+func (v *Virtual) OnMove(f func(to time.Time)) (stop func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	hook := &f
+	v.onMove = append(v.onMove, hook)
+	return func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.onMove = slices.DeleteFunc(v.onMove, func(other *func(time.Time)) bool { return other == hook })
+	}
 }
 
 // AdvanceToNext moves the clock to the next timer, as Advance does, but no further than limit: there it stands where no timer is due by then.

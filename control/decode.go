@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kshare/internal/spelling"
 )
 
 // Bounds of a request's body.
@@ -91,7 +93,7 @@ func decodeQuery(r *http.Request, v reflect.Value) error {
 	}
 	for name, values := range given {
 		if !slices.ContainsFunc(fields, func(f fieldOf) bool { return f.name == name }) {
-			return refuse(http.StatusBadRequest, "there is no query parameter %q here%s", clip(name), known(fields))
+			return refuse(http.StatusBadRequest, "there is no query parameter %q here%s", clip(name), known(name, fields))
 		}
 		if len(values) > 1 {
 			return refuse(http.StatusBadRequest, "the query parameter %q is there %d times", name, len(values))
@@ -110,8 +112,8 @@ func decodeQuery(r *http.Request, v reflect.Value) error {
 	return nil
 }
 
-// known names the fields that there are.
-func known(fields []fieldOf) string {
+// known names the fields that there are, and the one that a name was meant to be.
+func known(name string, fields []fieldOf) string {
 	if len(fields) == 0 {
 		return "; there are none"
 	}
@@ -119,7 +121,7 @@ func known(fields []fieldOf) string {
 	for i, f := range fields {
 		names[i] = f.name
 	}
-	return "; there are " + strings.Join(names, ", ")
+	return spelling.DidYouMean(clip(name), names) + "; there are " + strings.Join(names, ", ")
 }
 
 // readBody reads a body that is said to be JSON and is one value within the bounds, or empty.
@@ -209,7 +211,7 @@ func decodeObject(body []byte, v reflect.Value) error {
 	fields := fieldsOf(v.Type(), "json")
 	for name := range given {
 		if !slices.ContainsFunc(fields, func(f fieldOf) bool { return f.name == name }) {
-			return refuse(http.StatusBadRequest, "there is no field %q here%s", clip(name), known(fields))
+			return refuse(http.StatusBadRequest, "there is no field %q here%s", clip(name), known(name, fields))
 		}
 	}
 	for _, f := range fields {

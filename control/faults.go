@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
@@ -122,6 +123,7 @@ type requestQuery struct {
 const (
 	usualRequests = 100
 	mostRequests  = 1000
+	maxFields     = 16 << 20 // bytes of the fields of requests and answers in one answer, after which those of earlier requests are left out
 )
 
 // Requests is requests of the log.
@@ -148,6 +150,7 @@ type Request struct {
 	Faults        []string        `json:"faults" doc:"those that acted on it"`
 	Request       json.RawMessage `json:"request" doc:"its fields, null where it cannot be decoded"`
 	Answer        json.RawMessage `json:"answer" doc:"the fields of the answer, null where there is none or it cannot be decoded"`
+	LeftOut       []string        `json:"leftOut" doc:"what of request and answer is not here, as the records of long ones, in words"`
 }
 
 func (s *server) getRequests(_ context.Context, q *requestQuery) (*Requests, error) {
@@ -162,24 +165,24 @@ func (s *server) getRequests(_ context.Context, q *requestQuery) (*Requests, err
 		return nil, refuse(http.StatusBadRequest, "limit: %d is not a number from 1 to %d", q.Limit, mostRequests)
 	}
 	found, err := s.cluster.Requests(kshare.RequestQuery{
-		Since: q.Since, API: q.API, Group: q.Group, Member: q.Member, Topic: q.Topic, ClientID: q.Client, Connection: q.Connection,
+		Since: q.Since, API: q.API, Group: q.Group, Member: q.Member, Topic: q.Topic, ClientID: q.Client, Connection: q.Connection, Limit: limit,
 	})
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "%v", err)
 	}
-	found = found[max(0, len(found)-limit):]
-	all := &Requests{Requests: make([]Request, 0, len(found))}
-	for i := range found {
-		x, err := requestOf(&found[i])
-		if err != nil {
+	all := &Requests{Requests: make([]Request, len(found))}
+	left := maxFields
+	for i := len(found) - 1; i >= 0; i-- {
+		if all.Requests[i], err = requestOf(&found[i], left > 0); err != nil {
 			return nil, err
 		}
-		all.Requests = append(all.Requests, x)
+		left -= len(all.Requests[i].Request) + len(all.Requests[i].Answer)
 	}
 	return all, nil
 }
 
-func requestOf(e *kshare.Request) (Request, error) {
+// requestOf tells of a request of the log, with or without its fields.
+func requestOf(e *kshare.Request, fields bool) (Request, error) {
 	x := Request{
 		Seq: e.Seq, API: e.API, Key: e.Key, Version: e.Version, Node: e.Node, Connection: e.Connection, ClientID: e.ClientID, CorrelationID: e.CorrelationID,
 		Arrived: e.Arrived.UTC(), RequestBytes: e.RequestBytes, AnswerBytes: e.AnswerBytes, Outcome: string(e.Outcome), Reason: e.Reason, Faults: append([]string{}, e.Faults...),
@@ -187,6 +190,11 @@ func requestOf(e *kshare.Request) (Request, error) {
 	if !e.Answered.IsZero() {
 		answered := e.Answered.UTC()
 		x.Answered = &answered
+	}
+	x.LeftOut = append([]string{}, e.LeftOut()...)
+	if !fields {
+		x.LeftOut = append(x.LeftOut, fmt.Sprintf("the fields: those of later requests are %d bytes long already; ask for fewer with limit, or for some", maxFields))
+		return x, nil
 	}
 	var err error
 	if q, undecodable := e.Request(); undecodable == nil {

@@ -3,7 +3,9 @@ package control_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +14,7 @@ import (
 
 	"kshare"
 	"kshare/control"
+	"kshare/fault"
 )
 
 func TestFaults(t *testing.T) {
@@ -102,4 +105,71 @@ func TestRequests(t *testing.T) {
 	defer func() { require.NoError(t, cluster.Close()) }()
 	unlogged := &api{t, cluster, control.Handler(cluster, control.Options{})}
 	require.Contains(t, unlogged.refused(http.StatusConflict, http.MethodGet, "/v1/requests", nil), "--request-log")
+}
+
+// Long requests are told without their records, and an answer with the fields of many is bounded.
+func TestLongRequestsAreLeftOut(t *testing.T) {
+	a := newAPI(t, kshare.WithRequestLog(1000))
+	long := strings.Repeat("x", 100_000)
+	a.run("produce orders-0 " + long + "\n")
+	var all control.Requests
+	a.get("/v1/requests?api=Produce", &all)
+	require.Len(t, all.Requests, 1)
+	require.Len(t, all.Requests[0].LeftOut, 1)
+	require.Regexp(t, `^\d{6} bytes of records of the request$`, all.Requests[0].LeftOut[0])
+	require.Greater(t, all.Requests[0].RequestBytes, len(long))
+	require.Contains(t, string(all.Requests[0].Request), `"Acks"`)
+	require.Less(t, len(all.Requests[0].Request), 1000)
+
+	// Requests of other kinds may be long too.
+	for range 18 {
+		a.run(`send ListGroups 4 {"statesFilter": ["` + strings.Repeat("x", 1_000_000) + `"]}` + "\n")
+	}
+	w := a.do(request(t, http.MethodGet, "/v1/requests?api=ListGroups&limit=1000", nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &all))
+	require.Less(t, w.Body.Len(), 17<<20)
+	require.Len(t, all.Requests, 18)
+	require.Empty(t, all.Requests[17].LeftOut)
+	require.Contains(t, all.Requests[0].LeftOut[0], "ask for fewer with limit")
+	require.Equal(t, "null", string(all.Requests[0].Request))
+}
+
+// So many faults may be at work; one more is refused until one is removed or used up.
+func TestFaultsAreBounded(t *testing.T) {
+	a := newAPI(t)
+	for _, c := range []struct{ path, fault string }{
+		{"/v1/faults", `{"text": "close"}`},
+		{"/v1/share-write-faults", `{"hold": true}`},
+	} {
+		var first control.Created
+		for i := range fault.MaxRules {
+			var made control.Created
+			a.post(c.path, json.RawMessage(c.fault), &made)
+			if i == 0 {
+				first = made
+			}
+		}
+		require.Contains(t, a.refused(http.StatusBadRequest, http.MethodPost, c.path, json.RawMessage(c.fault)), "there are 1000")
+		a.call(http.MethodDelete, fmt.Sprintf("%s/%d", c.path, first.ID), nil, nil)
+		a.post(c.path, json.RawMessage(c.fault), nil)
+	}
+}
+
+// Faults of share state that are used up are forgotten before too many are remembered.
+func TestShareWriteFaultsThatAreOverAreForgotten(t *testing.T) {
+	a := newAPI(t)
+	a.run(acquire)
+	a.post("/v1/share-write-faults", json.RawMessage(`{"group": "workers", "error": "FENCED_STATE_EPOCH", "count": 1}`), nil)
+	for range fault.MaxRules - 1 {
+		a.post("/v1/share-write-faults", json.RawMessage(`{"group": "others", "delay": "1ms", "count": 1}`), nil)
+	}
+	var all control.ShareWriteFaults
+	a.get("/v1/share-write-faults", &all)
+	require.Len(t, all.Faults, fault.MaxRules)
+	a.run("join workers m2 orders\nadvance 31s\nfetch workers m2\nack workers m2 orders-0 0=accept\n")
+	a.post("/v1/share-write-faults", json.RawMessage(`{"group": "others", "delay": "1ms", "count": 1}`), nil)
+	a.get("/v1/share-write-faults", &all)
+	require.Len(t, all.Faults, fault.MaxRules, "the first is over")
+	require.Equal(t, "others", all.Faults[0].Group)
 }

@@ -88,7 +88,7 @@ func TestHostileRequests(t *testing.T) {
 		{"a method that is not taken", "PUT", "/v1/faults", "{}", 405, "takes GET or POST or DELETE"},
 		{"a long method", strings.ToUpper(long), "/v1/cluster", "", 405, "takes GET"},
 		{"a field that is not there", "POST", "/v1/time/advance", `{"by":"1s","until":1}`, 400, `no field "until" here; there are by`},
-		{"a field in another case", "POST", "/v1/time/advance", `{"By":"1s"}`, 400, `no field "By" here; there are by`},
+		{"a field in another case", "POST", "/v1/time/advance", `{"By":"1s"}`, 400, `no field "By" here: did you mean by?; there are by`},
 		{"a long field", "POST", "/v1/time/advance", `{"` + long + `":1}`, 400, "there are by"},
 		{"a field where there are none", "POST", "/v1/reset", `{"hard":true}`, 400, `no field "hard" here; there are none`},
 		{"a field twice", "POST", "/v1/time/advance", `{"by":"1s","by":"2h"}`, 400, `"by" is there twice`},

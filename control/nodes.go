@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"kshare"
+	"kshare/fault"
+	"kshare/internal/spelling"
 	"kshare/protocol/errorcode"
 )
 
@@ -26,7 +28,7 @@ func (s *server) node(q *nodeQuery, do func(int32) error) (*nothing, error) {
 // conflict is the answer to a change that the cluster did or refused.
 func conflict(err error) (*nothing, error) {
 	if err != nil {
-		return nil, refuse(http.StatusConflict, "%v", err)
+		return nil, refuse(http.StatusConflict, "%s", plain(err))
 	}
 	return &nothing{}, nil
 }
@@ -100,16 +102,19 @@ func (s *server) addShareWriteFault(_ context.Context, q *shareWrites) (*Created
 	if q.Error != "" {
 		code, ok := errorcode.Code(q.Error)
 		if !ok {
-			return nil, refuse(http.StatusBadRequest, "error: Kafka has no error %q", clip(q.Error))
+			return nil, refuse(http.StatusBadRequest, "error: Kafka has no error %q%s", clip(q.Error), spelling.DidYouMean(clip(q.Error), errorcode.Names()))
 		}
 		w.ErrorCode = code
 	}
 	f, err := s.cluster.FaultShareWrites(w)
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "%v", err)
+		return nil, refuse(http.StatusBadRequest, "%s", plain(err))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.writeFaults) >= fault.MaxRules { // those that are at work are fewer
+		maps.DeleteFunc(s.writeFaults, func(_ int, f *writeFault) bool { return f.Over() })
+	}
 	s.lastWriteFault++
 	s.writeFaults[s.lastWriteFault] = &writeFault{f, *q}
 	return &Created{s.lastWriteFault}, nil

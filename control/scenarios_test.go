@@ -66,7 +66,7 @@ func TestScenarioOnTheMachinesClock(t *testing.T) {
 
 func TestScenarioMistakes(t *testing.T) {
 	a := newAPI(t)
-	require.Equal(t, "scenario:2: there is no command \"produse\" (produce?); help lists them",
+	require.Equal(t, "scenario:2: there is no command \"produse\": did you mean produce?; help lists them",
 		a.refused(http.StatusBadRequest, http.MethodPost, "/v1/scenarios", map[string]any{"text": "topic a\nproduse a-0 x\n"}))
 	require.Contains(t, a.refused(http.StatusBadRequest, http.MethodPost, "/v1/scenarios", map[string]any{"text": "nothing\n", "name": "mine"}), "mine:1:")
 	r := a.scenario("produce orders-0 a\nwait nothing\nproduce orders-0 b\n")

@@ -183,6 +183,9 @@ func statusOf(err error) int {
 	}
 }
 
+// plain is what an error says, without the name of the package that the cluster's begin with.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), "kshare: ") }
+
 // clip shortens what an error repeats of its request.
 func clip(s string) string {
 	const most = 80

@@ -17,10 +17,10 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf16"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/internal/javamap"
 	"kshare/release"
 )
 
@@ -179,20 +179,11 @@ func (g *Groups) SetProtocols(consumer, share bool) {
 // PartitionFor is the partition of an internal topic that keeps what belongs to a key, a group id here:
 // abs(hash) mod partitions, where hash is Java's String.hashCode and abs(MIN_VALUE) is 0.
 func PartitionFor(key string, partitions int32) int32 {
-	hash := javaHash(key)
+	hash := javamap.String(key)
 	if hash == -1<<31 {
 		return 0
 	}
 	return max(hash, -hash) % partitions
-}
-
-// javaHash is Java's String.hashCode.
-func javaHash(s string) int32 {
-	var hash int32
-	for _, unit := range utf16.Encode([]rune(s)) {
-		hash = 31*hash + int32(unit)
-	}
-	return hash
 }
 
 // PartitionFor is the partition of __consumer_offsets that keeps a group.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 )
 
@@ -142,24 +143,24 @@ func (g *Groups) removeGroup(gr group, e *Effects) {
 // Source: GroupCoordinatorService.
 func (g *Groups) answerOrder(ids []string) []string {
 	const topic = "__consumer_offsets"
-	partitions := map[int32]bool{}
+	var partitions []int32
 	for _, id := range ids {
 		if id != "" {
-			partitions[g.PartitionFor(id)] = true
+			partitions = append(partitions, g.PartitionFor(id))
 		}
 	}
-	table := uint32(16)
-	for len(partitions) > int(table/4*3) {
-		table *= 2
+	partitions = javamap.OrderOfPut(partitions, func(p int32) int32 { return 31*(31+p) + javamap.String(topic) })
+	place := map[int32]int{}
+	for i, p := range partitions {
+		place[p] = i
 	}
-	bucket := func(id string) int64 {
+	at := func(id string) int {
 		if id == "" {
 			return -1
 		}
-		hash := uint32(31*(31+g.PartitionFor(id)) + javaHash(topic))
-		return int64((hash ^ hash>>16) & (table - 1))
+		return place[g.PartitionFor(id)]
 	}
 	ordered := slices.Clone(ids)
-	slices.SortStableFunc(ordered, func(a, b string) int { return cmp.Compare(bucket(a), bucket(b)) })
+	slices.SortStableFunc(ordered, func(a, b string) int { return cmp.Compare(at(a), at(b)) })
 	return ordered
 }

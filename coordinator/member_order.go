@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"kshare/coordinator/assignor"
+	"kshare/internal/javamap"
 )
 
 // memberOrder is the order in which Apache Kafka walks the members of a group, which follows from their ids and from who joined first: that of its
@@ -62,6 +62,6 @@ func (o *memberOrder) grow() {
 
 func (o *memberOrder) put(id string) {
 	const fibonacci = 0x9E3779B97F4A7C15
-	at := uint64(int64(assignor.HashString(id))) * fibonacci >> (65 - bits.Len(uint(len(o.slots))))
+	at := uint64(int64(javamap.String(id))) * fibonacci >> (65 - bits.Len(uint(len(o.slots))))
 	o.slots[at] = append(o.slots[at], id)
 }

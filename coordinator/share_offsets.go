@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 )
 
@@ -74,7 +75,8 @@ func (g *Groups) AlterShareGroupOffsets(now time.Time, c Caller, req *kmsg.Alter
 		return resp
 	}
 	change := ShareStateChange{Group: sg.name, StateEpoch: sg.epoch}
-	for _, t := range req.Topics {
+	refused, topics := g.splitAltered(c, req.Topics)
+	for _, t := range append(refused, topics...) {
 		x, topic := g.alterShareTopic(c, t)
 		resp.Topics = append(resp.Topics, x)
 		if len(topic.Partitions) > 0 {
@@ -83,6 +85,25 @@ func (g *Groups) AlterShareGroupOffsets(now time.Time, c Caller, req *kmsg.Alter
 	}
 	sg.ask(now, change, e)
 	return resp
+}
+
+// splitAltered splits the topics of a request into those that are refused as a whole, which are answered first, and others. A topic that is named twice
+// is one with the partitions of both.
+func (g *Groups) splitAltered(c Caller, asked []kmsg.AlterShareGroupOffsetsRequestTopic) (refused, topics []kmsg.AlterShareGroupOffsetsRequestTopic) {
+	at := map[string]int{}
+	for _, t := range asked {
+		to := &topics
+		if _, exists := g.topics.TopicByName(t.Topic); !exists || !c.allowed(kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, t.Topic) {
+			to = &refused
+		}
+		if i, twice := at[t.Topic]; twice {
+			(*to)[i].Partitions = append((*to)[i].Partitions, t.Partitions...)
+			continue
+		}
+		at[t.Topic] = len(*to)
+		*to = append(*to, t)
+	}
+	return refused, topics
 }
 
 // negativeSharePartition finds a negative partition of a topic that exists, which Apache Kafka does not refuse before it asks the share coordinator
@@ -148,13 +169,13 @@ func (g *Groups) DeleteShareGroupOffsets(c Caller, req *kmsg.DeleteShareGroupOff
 		return resp
 	}
 	deleted := shareTopics{}
+	var ids [][16]byte
+	var refused []kmsg.DeleteShareGroupOffsetsResponseTopic
 	for _, t := range req.Topics {
-		x := kmsg.NewDeleteShareGroupOffsetsResponseTopic()
-		x.Topic = t.Topic
 		topic, exists := g.topics.TopicByName(t.Topic)
 		had, has := sg.initialized[topic.ID]
 		_, losing := sg.deleting[topic.ID]
-		fail := &failure{}
+		var fail *failure
 		switch {
 		case !c.allowed(kmsg.ACLOperationRead, kmsg.ACLResourceTypeTopic, t.Topic):
 			fail = &failure{errorcode.TopicAuthorizationFailed, messageTopicDenied}
@@ -169,11 +190,20 @@ func (g *Groups) DeleteShareGroupOffsets(c Caller, req *kmsg.DeleteShareGroupOff
 		default:
 			fail = &failure{errorcode.UnknownTopicOrPartition, messageNothingDeleted}
 		}
-		if x.ErrorCode, x.ErrorMessage = fail.code, fail.text(); fail.code == errorcode.None {
-			x.TopicID = topic.ID
+		if fail == nil {
+			ids = append(ids, topic.ID)
+			continue
 		}
+		x := kmsg.NewDeleteShareGroupOffsetsResponseTopic()
+		x.Topic, x.ErrorCode, x.ErrorMessage = t.Topic, fail.code, fail.text()
+		refused = append(refused, x)
+	}
+	for _, id := range javamap.OrderOfComputeIfAbsent(ids, javamap.UUID) {
+		x := kmsg.NewDeleteShareGroupOffsetsResponseTopic()
+		x.Topic, x.TopicID = deleted[id].name, id
 		resp.Topics = append(resp.Topics, x)
 	}
+	resp.Topics = append(resp.Topics, refused...)
 	if len(deleted) > 0 {
 		for id, t := range deleted {
 			delete(sg.initialized, id)

@@ -42,7 +42,7 @@ func (r *Rule) checkMatch() error {
 	}
 	a := r.api()
 	if a == nil {
-		return fmt.Errorf("no API of Kafka 4.4 is called %q%s", r.API, didYouMean(string(r.API), protocol.APINames()))
+		return fmt.Errorf("no API of Kafka 4.4 is called %q%s", r.API, spelling.DidYouMean(string(r.API), protocol.APINames()))
 	}
 	if r.Version != nil && !a.Offers(*r.Version) && a.Name != "ApiVersions" {
 		return fmt.Errorf("%s has no version %d: it has %d to %d", a.Name, *r.Version, a.MinVersion, a.MaxVersion)
@@ -168,13 +168,5 @@ func findCode(text string) (int16, error) {
 	if code, ok := errorcode.Code(text); ok {
 		return code, nil
 	}
-	return 0, fmt.Errorf("no error of Kafka is called %q%s", text, didYouMean(text, errorcode.Names()))
-}
-
-// didYouMean guesses what a text that is none of the known ones was meant to be.
-func didYouMean(text string, known []string) string {
-	if near := spelling.Nearest(text, known); near != "" {
-		return ": did you mean " + near + "?"
-	}
-	return ""
+	return 0, fmt.Errorf("no error of Kafka is called %q%s", text, spelling.DidYouMean(text, errorcode.Names()))
 }

@@ -2,7 +2,9 @@ package fault_test
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,13 +166,19 @@ func FuzzDecodeRule(f *testing.F) {
 	})
 }
 
-// acts tells on which of n equal requests a rule acts.
-func acts(t *testing.T, text string, n int, q *fault.Request) string {
+// parse reads a rule.
+func parse(t *testing.T, text string) fault.Rule {
 	t.Helper()
 	r, err := fault.ParseRule(strings.Fields(text)...)
 	require.NoError(t, err)
+	return r
+}
+
+// acts tells on which of n equal requests a rule acts.
+func acts(t *testing.T, text string, n int, q *fault.Request) string {
+	t.Helper()
 	var s fault.Set
-	_, err = s.Add(r)
+	_, err := s.Add(parse(t, text))
 	require.NoError(t, err)
 	var b strings.Builder
 	for range n {
@@ -303,4 +311,91 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	for key := range strings.SplitSeq(keys, ", ") {
 		assert.Regexp(t, `(?m)^//.*\b`+key+`(=| )`, doc)
 	}
+}
+
+// However rules are found, those act that a look at each of them would find, in the order in which they were added.
+func TestFindingAgreesWithLooking(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	for range 300 {
+		var s fault.Set
+		var rules []fault.Rule
+		for range 1 + r.IntN(20) {
+			text := pick("", "api=Fetch ", "api=ShareFetch ", "api=Produce ") + pick("", "", "node=2 ", "client=c ")
+			if !strings.Contains(text, "api=") || strings.Contains(text, "ShareFetch") {
+				text += pick("", "group=g ", "group=h ")
+			}
+			if topic := pick("", "t", "u"); topic != "" {
+				text += "topic=" + topic + pick("", " partition=0", " partition=1") + " "
+			}
+			rule := parse(t, text+"close")
+			_, err := s.Add(rule)
+			require.NoError(t, err)
+			rules = append(rules, rule)
+			if r.IntN(10) == 0 {
+				id := r.IntN(len(rules)) + 1
+				if s.Remove(id) == nil {
+					rules[id-1] = fault.Rule{}
+				}
+			}
+		}
+		for range 20 {
+			q := &fault.Request{Key: []int16{0, 1, 78}[r.IntN(3)], Version: 2, Node: int32(r.IntN(2) + 1), Client: pick("c", "d")}
+			if r.IntN(5) > 0 {
+				q.Subject = &describe.Subject{AllTopics: r.IntN(5) == 0}
+				for range r.IntN(3) {
+					q.Subject.Groups = append(q.Subject.Groups, pick("g", "h", "i"))
+				}
+				for range r.IntN(5) {
+					topic := describe.Topic{Name: pick("t", "u", "v")}
+					for range r.IntN(3) {
+						topic.Partitions = append(topic.Partitions, int32(r.IntN(3)))
+					}
+					q.Subject.Topics = append(q.Subject.Topics, topic)
+				}
+			}
+			var want, got []int
+			for i := range rules {
+				if rules[i].Close && looksLike(&rules[i], q) {
+					want = append(want, i+1)
+				}
+			}
+			for _, a := range s.Match(q) {
+				got = append(got, a.ID)
+			}
+			require.Equal(t, want, got, "%+v of %v", q, rules)
+		}
+	}
+}
+
+// looksLike is what the documentation says of matching.
+func looksLike(r *fault.Rule, q *fault.Request) bool {
+	key := map[fault.NameOrNumber]int16{"Produce": 0, "Fetch": 1, "ShareFetch": 78}
+	if r.API != "" && key[r.API] != q.Key || r.Node != nil && *r.Node != q.Node || r.Client != "" && r.Client != q.Client {
+		return false
+	}
+	if r.Group == "" && r.Topic == "" {
+		return true
+	}
+	if q.Subject == nil || r.Group != "" && !slices.Contains(q.Subject.Groups, r.Group) {
+		return false
+	}
+	return r.Topic == "" || q.Subject.AllTopics || slices.ContainsFunc(q.Subject.Topics, func(t describe.Topic) bool {
+		return t.Name == r.Topic && (r.Partition == nil || t.Partitions == nil || slices.Contains(t.Partitions, *r.Partition))
+	})
+}
+
+// More rules than there may be are refused until one is removed.
+func TestRulesAreBounded(t *testing.T) {
+	var s fault.Set
+	for range fault.MaxRules {
+		_, err := s.Add(parse(t, "close"))
+		require.NoError(t, err)
+	}
+	_, err := s.Add(parse(t, "close"))
+	require.EqualError(t, err, "there are 1000 faults already: remove those that are no longer needed first")
+	require.NoError(t, s.Remove(7))
+	id, err := s.Add(parse(t, "close"))
+	require.NoError(t, err)
+	require.Equal(t, fault.MaxRules+1, id)
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kshare/internal/spelling"
 )
 
 // keys are the keys of a rule in the order of its fields, and the place of each field.
@@ -25,7 +27,7 @@ var keys, fieldOf = func() (keys []string, at map[string]int) {
 }()
 
 func unknownKey(key string) error {
-	return fmt.Errorf("a rule has no key %q%s; its keys are %s", key, didYouMean(key, keys), strings.Join(keys, ", "))
+	return fmt.Errorf("a rule has no key %q%s; its keys are %s", key, spelling.DidYouMean(key, keys), strings.Join(keys, ", "))
 }
 
 // ParseRule reads the text form of a rule, key=value words, and checks it as Check does.

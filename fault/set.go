@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -8,10 +9,35 @@ import (
 	"kshare/protocol/describe"
 )
 
-// Set is the rules of a cluster, in the order in which they were added. One caller at a time.
+// MaxRules is how many rules there may be at a time.
+const MaxRules = 1000
+
+// Set is the rules of a cluster, in the order in which they were added, MaxRules at most. One caller at a time.
 type Set struct {
 	rules []*active
-	last  int // id of the rule that was added last
+	last  int                 // id of the rule that was added last
+	byKey map[int16]*keyRules // made anew once there were changes
+	round uint64              // of matching
+}
+
+// keyRules are the rules that requests of an API may match, in order.
+type keyRules struct {
+	loose   []*active // those that name no topic
+	byTopic map[string]*topicRules
+	all     []*active
+}
+
+// topicRules are those that name a topic.
+type topicRules struct {
+	whole       *ruleList // without a partition
+	byPartition map[int32]*ruleList
+	all         *ruleList
+}
+
+// ruleList is rules that are found together. A request may name the same thing many times.
+type ruleList struct {
+	rules []*active
+	round uint64 // of matching in which it was gone through last
 }
 
 // active is a rule at work.
@@ -19,6 +45,7 @@ type active struct {
 	Status
 	api   *protocol.API // nil for any
 	draws draws
+	round uint64 // of matching in which it was found last
 }
 
 // Status is a rule and what it has done.
@@ -30,12 +57,16 @@ type Status struct {
 	Held    int  `json:"held"`    // those that wait for its release
 }
 
-// Add adds a rule and returns its id. A rule that Check refuses is not added.
+// Add adds a rule and returns its id. A rule that Check refuses is not added, nor one beyond MaxRules.
 func (s *Set) Add(r Rule) (id int, err error) {
 	if err := r.Check(); err != nil {
 		return 0, err
 	}
+	if len(s.rules) >= MaxRules {
+		return 0, fmt.Errorf("there are %d faults already: remove those that are no longer needed first", MaxRules)
+	}
 	s.last++
+	s.byKey = nil
 	s.rules = append(s.rules, &active{Status: Status{ID: s.last, Rule: r}, api: r.api(), draws: draws(r.Seed)})
 	return s.last, nil
 }
@@ -46,6 +77,7 @@ func (s *Set) Remove(id int) error {
 	if i < 0 {
 		return fmt.Errorf("there is no fault %d", id)
 	}
+	s.byKey = nil
 	s.rules = slices.Delete(s.rules, i, i+1)
 	return nil
 }
@@ -85,12 +117,94 @@ type Action struct {
 
 // Match returns what the rules do to a request, and counts it.
 func (s *Set) Match(q *Request) (actions []Action) {
-	for _, a := range s.rules {
+	for _, a := range s.candidates(q) {
 		if a.matches(q) && a.acts() {
 			actions = append(actions, Action{ID: a.ID, Rule: &a.Rule, draw: uint64(a.draws) + uint64(a.Acts)})
 		}
 	}
 	return actions
+}
+
+// candidates are the rules that a request may match, in order: of those that name a topic and perhaps a partition the ones that the request names too.
+func (s *Set) candidates(q *Request) []*active {
+	k := s.of(q.Key)
+	switch {
+	case len(k.byTopic) == 0 || q.Subject == nil:
+		return k.loose
+	case q.Subject.AllTopics:
+		return k.all
+	}
+	s.round++
+	var found []*active
+	add := func(l *ruleList) {
+		if l == nil || l.round == s.round {
+			return
+		}
+		l.round = s.round
+		for _, a := range l.rules {
+			if a.round != s.round {
+				a.round = s.round
+				found = append(found, a)
+			}
+		}
+	}
+	for i := range q.Subject.Topics {
+		named := &q.Subject.Topics[i]
+		t := k.byTopic[named.Name]
+		switch {
+		case t == nil:
+		case named.Partitions == nil:
+			add(t.all)
+		default:
+			add(t.whole)
+			for _, p := range named.Partitions {
+				add(t.byPartition[p])
+			}
+		}
+	}
+	if len(found) == 0 {
+		return k.loose
+	}
+	found = append(found, k.loose...)
+	slices.SortFunc(found, func(a, b *active) int { return cmp.Compare(a.ID, b.ID) })
+	return found
+}
+
+// of are the rules that requests of an API may match.
+func (s *Set) of(key int16) *keyRules {
+	if k := s.byKey[key]; k != nil {
+		return k
+	}
+	k := &keyRules{byTopic: map[string]*topicRules{}}
+	for _, a := range s.rules {
+		if a.api != nil && a.api.Key != key {
+			continue
+		}
+		k.all = append(k.all, a)
+		if a.Rule.Topic == "" {
+			k.loose = append(k.loose, a)
+			continue
+		}
+		t := k.byTopic[a.Rule.Topic]
+		if t == nil {
+			t = &topicRules{whole: &ruleList{}, byPartition: map[int32]*ruleList{}, all: &ruleList{}}
+			k.byTopic[a.Rule.Topic] = t
+		}
+		t.all.rules = append(t.all.rules, a)
+		l := t.whole
+		if p := a.Rule.Partition; p != nil {
+			if l = t.byPartition[*p]; l == nil {
+				l = &ruleList{}
+				t.byPartition[*p] = l
+			}
+		}
+		l.rules = append(l.rules, a)
+	}
+	if s.byKey == nil {
+		s.byKey = map[int16]*keyRules{}
+	}
+	s.byKey[key] = k
+	return k
 }
 
 // acts counts a match and tells whether the rule acts on it. From the n-th match on each takes one draw, whether the rule acts or not.
@@ -106,26 +220,16 @@ func (a *active) acts() bool {
 	return true
 }
 
+// matches tells whether a candidate matches a request: what it names of topics the request names too.
 func (a *active) matches(q *Request) bool {
 	r := &a.Rule
 	switch {
-	case a.api != nil && a.api.Key != q.Key,
-		r.Version != nil && *r.Version != q.Version,
+	case r.Version != nil && *r.Version != q.Version,
 		r.Node != nil && *r.Node != q.Node,
 		r.Client != "" && r.Client != q.Client:
 		return false
-	case r.Group == "" && r.Topic == "":
-		return true
-	case q.Subject == nil, r.Group != "" && !slices.Contains(q.Subject.Groups, r.Group):
-		return false
 	}
-	return r.Topic == "" || r.matchesTopic(q.Subject)
-}
-
-func (r *Rule) matchesTopic(s *describe.Subject) bool {
-	return s.AllTopics || slices.ContainsFunc(s.Topics, func(t describe.Topic) bool {
-		return t.Name == r.Topic && (r.Partition == nil || t.Partitions == nil || slices.Contains(t.Partitions, *r.Partition))
-	})
+	return r.Group == "" || q.Subject != nil && slices.Contains(q.Subject.Groups, r.Group)
 }
 
 // Alter returns the body of an answer with the wrong bytes of the rule, and the length to claim for it, nil for the right one.

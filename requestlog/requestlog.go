@@ -10,12 +10,21 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/internal/spelling"
 	"kshare/protocol"
 	"kshare/protocol/describe"
 )
 
-// maxKept bounds the bytes that are kept of a request's and of an answer's body, each. Of a longer one only the size is known.
-const maxKept = 1 << 20
+// Bounds of what is kept, in bytes.
+const (
+	// MaxWithRecords is the longest body that is kept with its records. A longer one is kept without them.
+	MaxWithRecords = 64 << 10
+	// MaxBody is the longest body that is kept, without the records that were left out, and how long the names may be that a request is found by. Of what is
+	// longer only the size is known.
+	MaxBody = 1 << 20
+	// MaxBytes bounds all entries together: beyond it the oldest are forgotten, but for the newest of all.
+	MaxBytes = 64 << 20
+)
 
 // Outcome is what became of a request.
 type Outcome string
@@ -49,55 +58,165 @@ type Entry struct {
 	Faults        []string  `json:"faults,omitempty"` // those that acted, by name, or as "fault ID"
 
 	// Subject is whom and what the request meant when it arrived: topics by their names, a session's partitions included. nil where it could not
-	// be decoded.
+	// be decoded, or is too long.
 	Subject *describe.Subject `json:"-"`
 
-	request, answer []byte // bodies, nil where they were too long
+	request, answer body
+	size            int // bytes that the log counts for it
 }
 
-// SetRequest keeps the body of the request, a copy.
-func (e *Entry) SetRequest(body []byte) { e.RequestBytes, e.request = len(body), copyOf(body) }
+// body is what is kept of a request or an answer.
+type body struct {
+	kept    []byte // nil where it was too long
+	records int    // bytes of records that were left out
+}
 
-// SetAnswer keeps the body of the answer, a copy.
-func (e *Entry) SetAnswer(body []byte) { e.AnswerBytes, e.answer = len(body), copyOf(body) }
-
-func copyOf(b []byte) []byte {
-	if len(b) > maxKept {
-		return nil
+// SetRequest keeps the body of the request, a copy. Key and Version of the entry are set before.
+func (e *Entry) SetRequest(b []byte) {
+	e.RequestBytes = len(b)
+	if len(b) <= MaxWithRecords {
+		e.request = keep(b, 0)
+		return
 	}
-	return append([]byte{}, b...)
+	q, err := e.decodeRequest(b)
+	if q, ok := q.(*kmsg.ProduceRequest); ok && err == nil {
+		records := 0
+		for i := range q.Topics {
+			for j := range q.Topics[i].Partitions {
+				leaveOut(&q.Topics[i].Partitions[j].Records, &records)
+			}
+		}
+		b = q.AppendTo(nil)
+		e.request = keep(b, records)
+		return
+	}
+	e.request = keep(b, 0)
 }
 
-// Request decodes the request. It fails where it was too long to be kept or is malformed.
+// SetAnswer keeps the body of the answer, a copy. Key and Version of the entry are set before.
+func (e *Entry) SetAnswer(b []byte) {
+	e.AnswerBytes = len(b)
+	if len(b) <= MaxWithRecords {
+		e.answer = keep(b, 0)
+		return
+	}
+	p, err := e.decodeAnswer(b)
+	if err != nil {
+		e.answer = keep(b, 0)
+		return
+	}
+	records := 0
+	switch p := p.(type) {
+	case *kmsg.FetchResponse:
+		for i := range p.Topics {
+			for j := range p.Topics[i].Partitions {
+				leaveOut(&p.Topics[i].Partitions[j].RecordBatches, &records)
+			}
+		}
+	case *kmsg.ShareFetchResponse:
+		for i := range p.Topics {
+			for j := range p.Topics[i].Partitions {
+				leaveOut(&p.Topics[i].Partitions[j].Records, &records)
+			}
+		}
+	}
+	if records > 0 {
+		b = p.AppendTo(nil)
+	}
+	e.answer = keep(b, records)
+}
+
+func leaveOut(records *[]byte, bytes *int) {
+	*bytes += len(*records)
+	*records = nil
+}
+
+func keep(b []byte, records int) body {
+	if len(b) > MaxBody {
+		return body{}
+	}
+	return body{append([]byte{}, b...), records}
+}
+
+// LeftOut says what of the request and its answer is not kept, in words.
+func (e *Entry) LeftOut() (all []string) {
+	for _, x := range []struct {
+		name  string
+		bytes int
+		body  *body
+	}{{"request", e.RequestBytes, &e.request}, {"answer", e.AnswerBytes, &e.answer}} {
+		switch {
+		case x.body.records > 0:
+			all = append(all, fmt.Sprintf("%d bytes of records of the %s", x.body.records, x.name))
+		case x.body.kept == nil && x.bytes > 0:
+			all = append(all, fmt.Sprintf("the %s, %d bytes: the log keeps %d of one, without its records", x.name, x.bytes, MaxBody))
+		}
+	}
+	return all
+}
+
+// weight is about how many bytes of memory the entry takes.
+func (e *Entry) weight() int {
+	n := 512 + len(e.ClientID) + len(e.Reason) + len(e.request.kept) + len(e.answer.kept) + subjectWeight(e.Subject)
+	for _, f := range e.Faults {
+		n += 16 + len(f)
+	}
+	return n
+}
+
+func subjectWeight(s *describe.Subject) (n int) {
+	if s == nil {
+		return 0
+	}
+	for _, names := range [][]string{s.Groups, s.Members} {
+		for _, name := range names {
+			n += 16 + len(name)
+		}
+	}
+	for i := range s.Topics {
+		n += 64 + len(s.Topics[i].Name) + 4*len(s.Topics[i].Partitions)
+	}
+	return n
+}
+
+// Request decodes the request, without the records that were left out. It fails where it was too long to be kept or is malformed.
 func (e *Entry) Request() (kmsg.Request, error) {
-	if e.request == nil {
-		return nil, fmt.Errorf("a request of %d bytes is too long for the log, which keeps %d", e.RequestBytes, maxKept)
+	if e.request.kept == nil {
+		return nil, fmt.Errorf("a request of %d bytes is too long for the log, which keeps %d", e.RequestBytes, MaxBody)
 	}
+	return e.decodeRequest(e.request.kept)
+}
+
+func (e *Entry) decodeRequest(b []byte) (kmsg.Request, error) {
 	q := kmsg.RequestForKey(e.Key)
 	if q == nil || e.Version > q.MaxVersion() {
 		return nil, fmt.Errorf("%s v%d cannot be decoded", e.API, e.Version)
 	}
 	q.SetVersion(e.Version)
-	if err := q.ReadFrom(e.request); err != nil {
+	if err := q.ReadFrom(b); err != nil {
 		return nil, fmt.Errorf("%s v%d: %w", e.API, e.Version, err)
 	}
 	return q, nil
 }
 
-// Answer decodes the answer. It is nil where there is none, and fails where it was too long to be kept or a fault has made it undecodable.
+// Answer decodes the answer, without the records that were left out. It is nil where there is none, and fails where it was too long to be kept or a fault has made it undecodable.
 func (e *Entry) Answer() (kmsg.Response, error) {
 	switch {
 	case e.Outcome != Answered:
 		return nil, nil
-	case e.answer == nil:
-		return nil, fmt.Errorf("an answer of %d bytes is too long for the log, which keeps %d", e.AnswerBytes, maxKept)
+	case e.answer.kept == nil:
+		return nil, fmt.Errorf("an answer of %d bytes is too long for the log, which keeps %d", e.AnswerBytes, MaxBody)
 	}
+	return e.decodeAnswer(e.answer.kept)
+}
+
+func (e *Entry) decodeAnswer(b []byte) (kmsg.Response, error) {
 	p := kmsg.ResponseForKey(e.Key)
 	if p == nil {
 		return nil, fmt.Errorf("%s v%d cannot be decoded", e.API, e.Version)
 	}
-	p.SetVersion(protocol.AnswerVersion(e.Key, e.Version, e.answer))
-	if err := p.ReadFrom(e.answer); err != nil {
+	p.SetVersion(protocol.AnswerVersion(e.Key, e.Version, b))
+	if err := p.ReadFrom(b); err != nil {
 		return nil, fmt.Errorf("answer of %s v%d: %w", e.API, e.Version, err)
 	}
 	return p, nil
@@ -112,7 +231,8 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 		Request     *describe.Value `json:"request"`
 		Answer      *describe.Value `json:"answer"`
 		Undecodable string          `json:"undecodable,omitempty"`
-	}{plain: plain(e)}
+		LeftOut     []string        `json:"leftOut,omitempty"`
+	}{plain: plain(e), LeftOut: e.LeftOut()}
 	if !e.Answered.IsZero() {
 		out.Answered = &e.Answered
 	}
@@ -133,30 +253,64 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 type Log struct {
 	mu      sync.Mutex
 	entries []*Entry // entry Seq is at (Seq-1) % cap
+	oldest  uint64   // Seq of the oldest that is not forgotten
 	last    uint64   // Seq of the newest
+	bytes   int      // of all entries
 }
 
-// New makes a log of the last n requests, at least one.
-func New(n int) *Log { return &Log{entries: make([]*Entry, 0, n)} }
+// New makes a log of the last n requests, at least one, and of fewer where these would take more than MaxBytes.
+func New(n int) *Log { return &Log{entries: make([]*Entry, 0, n), oldest: 1} }
 
-// Add adds a request, which takes the place of the oldest once the log is full. Its Seq is set.
+// Add adds a request. Beyond the log's bounds the oldest are forgotten. Its Seq is set.
 func (l *Log) Add(e *Entry) {
+	if subjectWeight(e.Subject) > MaxBody {
+		e.Subject = nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last++
 	e.Seq, e.Outcome = l.last, Pending
-	if len(l.entries) < cap(l.entries) {
+	switch {
+	case len(l.entries) < cap(l.entries):
 		l.entries = append(l.entries, e)
-		return
+	default:
+		if l.last-l.oldest == uint64(len(l.entries)) {
+			l.forget()
+		}
+		l.entries[l.place(e.Seq)] = e
 	}
-	l.entries[(l.last-1)%uint64(len(l.entries))] = e
+	l.weigh(e)
 }
 
-// Update changes an entry.
+func (l *Log) place(seq uint64) uint64 { return (seq - 1) % uint64(cap(l.entries)) }
+
+// weigh counts an entry as it is now.
+func (l *Log) weigh(e *Entry) {
+	n := e.weight()
+	l.bytes += n - e.size
+	e.size = n
+	for l.bytes > MaxBytes && l.oldest < l.last {
+		l.forget()
+	}
+}
+
+// forget drops the oldest entry.
+func (l *Log) forget() {
+	at := l.place(l.oldest)
+	l.bytes -= l.entries[at].size
+	l.entries[at] = nil
+	l.oldest++
+}
+
+// Update changes an entry, unless it is forgotten by now.
 func (l *Log) Update(e *Entry, change func(*Entry)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if e.Seq < l.oldest {
+		return
+	}
 	change(e)
+	l.weigh(e)
 }
 
 // Query picks entries: those that have everything that is not zero.
@@ -168,6 +322,7 @@ type Query struct {
 	Topic      string // by name, also where the request has its id or means it by a session
 	ClientID   string
 	Connection uint64
+	Limit      int // how many at most, the newest of them; 0 for all
 }
 
 // Find returns copies of the entries that a query picks, the oldest first.
@@ -176,19 +331,19 @@ func (l *Log) Find(q Query) ([]Entry, error) {
 	if q.API != "" {
 		a := protocol.FindAPI(q.API)
 		if a == nil {
-			return nil, fmt.Errorf("no API of Kafka 4.4 is called %q", q.API)
+			return nil, fmt.Errorf("no API of Kafka 4.4 is called %q%s", q.API, spelling.DidYouMean(q.API, protocol.APINames()))
 		}
 		key = a.Key
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var found []Entry
-	n := uint64(len(l.entries))
-	for seq := l.last - n + 1; seq <= l.last; seq++ {
-		if e := l.entries[(seq-1)%n]; seq > q.Since && (key < 0 || key == e.Key) && q.picks(e) {
+	for seq := l.last; seq >= l.oldest && seq > q.Since && (q.Limit == 0 || len(found) < q.Limit); seq-- {
+		if e := l.entries[l.place(seq)]; (key < 0 || key == e.Key) && q.picks(e) {
 			found = append(found, *e)
 		}
 	}
+	slices.Reverse(found)
 	return found, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"kshare/internal/spelling"
 )
 
 // command is a word of the language.
@@ -67,7 +69,7 @@ func Help(name string) (string, error) {
 	if name != "" {
 		c := commands[name]
 		if c == nil {
-			return "", fmt.Errorf("there is no command %q%s", name, nearest(name, slices.Collect(maps.Keys(commands))))
+			return "", fmt.Errorf("there is no command %q%s", name, spelling.DidYouMean(name, slices.Sorted(maps.Keys(commands))))
 		}
 		fmt.Fprintf(&b, "%s\n\n%s\n", c.usage, c.summary)
 		switch c.reach {

@@ -41,8 +41,14 @@ m2: generation 2, protocol range, leader m1
 `,
 		optionNames: []string{"protocols", "session", "rebalance", "instance", "owned", "type", "reason", "id", "once", "version"},
 		least:       3, most: 3, waits: true,
-		check: func(c *call) error { _, err := ownedOption(c, nil); return err },
-		run:   classicJoin,
+		check: func(c *call) error {
+			if err := c.slipOfOption("protocols", "range", "roundrobin", "sticky", "cooperative-sticky"); err != nil {
+				return err
+			}
+			_, err := ownedOption(c, nil)
+			return err
+		},
+		run: classicJoin,
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/config"
 	"kshare/protocol/errorcode"
 )
 
@@ -26,8 +27,11 @@ workers: INVALID_CONFIG (40): Unknown group config name: group.type
 			if _, ok := resourceTypes[c.words[0]]; !ok {
 				return mistakef("%q is no kind of configuration: group, topic, broker or cluster", c.words[0])
 			}
-			_, err := settingsOf(c.words[2:])
-			return err
+			settings, err := settingsOf(c.words[2:])
+			if err != nil {
+				return err
+			}
+			return c.slipOfConfig(scopes[c.words[0]], keysOf(settings)...)
 		},
 		run: alterConfig,
 	})
@@ -36,6 +40,10 @@ workers: INVALID_CONFIG (40): Unknown group config name: group.type
 var resourceTypes = map[string]kmsg.ConfigResourceType{
 	"group": kmsg.ConfigResourceTypeGroupConfig, "topic": kmsg.ConfigResourceTypeTopic,
 	"broker": kmsg.ConfigResourceTypeBroker, "cluster": kmsg.ConfigResourceTypeBroker,
+}
+
+var scopes = map[string]config.Scope{
+	"group": config.ScopeGroup, "topic": config.ScopeTopic, "broker": config.ScopeBroker, "cluster": config.ScopeBroker,
 }
 
 // resource is the kind and name on the wire of what a config command is about.

@@ -25,7 +25,7 @@ share.delivery.count.limit = 5 (default)
 			if _, ok := resourceTypes[c.words[0]]; !ok {
 				return mistakef("%q is no kind of configuration: group, topic, broker or cluster", c.words[0])
 			}
-			return nil
+			return c.slipOfConfig(scopes[c.words[0]], c.words[2:]...)
 		},
 		run: func(s *step, c *call) error {
 			kind, name := s.resource(c)

@@ -48,7 +48,7 @@ persisted: start 0, state epoch 2; 0 ACKNOWLEDGED count 1
 				return mistakef("there is a fault %s already; unfault removes it", r.Name)
 			}
 			if _, err := s.target.cluster().AddFault(r); err != nil {
-				return mistake{err.Error()}
+				return mistakeFrom(err)
 			}
 			s.printf("%s: set", r.Name)
 			return nil

@@ -23,6 +23,12 @@ m1: epoch 3, assigned orders-0
 workers: share, Stable
 `,
 		optionNames: []string{"types", "states", "node"},
+		check: func(c *call) error {
+			if err := c.slipOfOption("types", "share", "consumer", "classic", "streams"); err != nil {
+				return err
+			}
+			return c.slipOfOption("states", "Stable", "Empty", "Dead", "Assigning", "Reconciling", "PreparingRebalance", "CompletingRebalance")
+		},
 		run: func(s *step, c *call) error {
 			var lines []string
 			nodes := s.allNodes()

@@ -28,7 +28,7 @@ Example:
 		run: func(s *step, c *call) error {
 			text, err := Help(strings.Join(c.words, " "))
 			if err != nil {
-				return mistake{err.Error()}
+				return mistakeFrom(err)
 			}
 			s.out.WriteString(text)
 			return nil

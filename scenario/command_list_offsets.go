@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"kshare/internal/spelling"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -33,6 +35,9 @@ orders-7: UNKNOWN_TOPIC_OR_PARTITION (3)
 			if _, err := offsetQueries(c); err != nil {
 				return err
 			}
+			if _, err := c.isolation(); err != nil {
+				return err
+			}
 			_, err := parsePartition(c.words[0])
 			return err
 		},
@@ -59,7 +64,14 @@ func offsetQueries(c *call) ([]offsetQuery, error) {
 		}
 	}
 	n, err := number(at, -1<<63, 1<<62)
-	return []offsetQuery{{"at " + at, n}}, err
+	if err != nil {
+		names := make([]string, len(offsetKinds))
+		for i, k := range offsetKinds {
+			names[i] = k.name
+		}
+		return nil, mistakef("at=%s: %s, or a time in ms%s", at, strings.Join(names, ", "), spelling.DidYouMean(at, names))
+	}
+	return []offsetQuery{{"at " + at, n}}, nil
 }
 
 func listOffsets(s *step, c *call) error {
@@ -82,8 +94,8 @@ func listOffsets(s *step, c *call) error {
 			return err
 		}
 		q.ReplicaID = -1
-		if c.options["isolation"] == "read_committed" {
-			q.IsolationLevel = 1
+		if q.IsolationLevel, err = c.isolation(); err != nil {
+			return err
 		}
 		p := kmsg.NewListOffsetsRequestTopicPartition()
 		p.Partition, p.Timestamp, p.CurrentLeaderEpoch = at.partition, k.timestamp, -1

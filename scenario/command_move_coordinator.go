@@ -56,7 +56,7 @@ m1: epoch 3
 			switch cluster := s.target.cluster(); {
 			case cluster != nil:
 				if err := cluster.MoveCoordinator(kind, key, int32(node), loading); err != nil {
-					return mistake{err.Error()}
+					return mistakeFrom(err)
 				}
 			case loading > 0:
 				return endsComparison{"how long a real Kafka loads is not for others to say"}

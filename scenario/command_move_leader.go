@@ -19,27 +19,47 @@ orders-0: offset 0
 `,
 		optionNames: []string{"hint"},
 		least:       2, most: 2, reach: operated,
-		check: func(c *call) error { _, _, err := partitionAndOffset(c); return err },
+		check: func(c *call) error { _, err := parseMoveLeader(c); return err },
 		run: func(s *step, c *call) error {
-			at, node, err := partitionAndOffset(c)
+			m, err := parseMoveLeader(c)
 			if err != nil {
 				return err
 			}
-			hint := c.options["hint"] != "no"
 			switch cluster := s.target.cluster(); {
 			case cluster != nil:
-				if err := cluster.MoveLeader(s.wire(at.topic), at.partition, int32(node), hint); err != nil {
-					return mistake{err.Error()}
+				if err := cluster.MoveLeader(s.wire(m.at.topic), m.at.partition, m.to, m.hint); err != nil {
+					return mistakeFrom(err)
 				}
-			case !hint:
+			case !m.hint:
 				return endsComparison{"a real Kafka says who leads now, whatever hint says"}
 			default:
-				if err := s.moveLeader(at.topic, at.partition, int32(node)); err != nil {
+				if err := s.moveLeader(m.at.topic, m.at.partition, m.to); err != nil {
 					return err
 				}
 			}
-			s.printf("%s: moved to node %d", at, node)
+			s.printf("%s: moved to node %d", m.at, m.to)
 			return nil
 		},
 	})
+}
+
+type moveLeader struct {
+	at   topicPartition
+	to   int32
+	hint bool
+}
+
+func parseMoveLeader(c *call) (m moveLeader, err error) {
+	if m.at, err = parsePartition(c.words[0]); err != nil {
+		return m, err
+	}
+	to, err := number(c.words[1], 0, 1<<31-1)
+	if err != nil {
+		return m, mistakef("the node: %v", err)
+	}
+	m.to, m.hint = int32(to), true
+	if _, ok := c.options["hint"]; ok {
+		m.hint, err = c.flag("hint")
+	}
+	return m, err
 }

@@ -17,7 +17,7 @@ func nodeCommand(name, summary, done, example string, do func(Nodes, int32) erro
 				return err
 			}
 			if err := do(s.target.nodes(), int32(id)); err != nil {
-				return mistake{err.Error()}
+				return mistakeFrom(err)
 			}
 			s.cut[int32(id)] = name == cutNode
 			if name == stopNode {

@@ -165,9 +165,16 @@ func recordTime(c *call, now int64) (int64, error) {
 	}
 	if age, is := strings.CutPrefix(t, "-"); is && t != "-1" {
 		d, err := duration(age)
-		return now - d.Milliseconds(), err
+		if err != nil {
+			return 0, mistakef("time=%s: %v", t, err)
+		}
+		return now - d.Milliseconds(), nil
 	}
-	return number(t, -1, 1<<62)
+	n, err := number(t, -1, 1<<62)
+	if err != nil {
+		return 0, mistakef("time=%s: write ms since 1970, or an age like -2h", t)
+	}
+	return n, nil
 }
 
 func produce(s *step, c *call) error {

@@ -30,8 +30,8 @@ orders-0: OFFSET_OUT_OF_RANGE (1)
 		optionNames: []string{"offset", "wait", "min", "max", "isolation", "times", "epoch", "node", "version"},
 		least:       1, most: 1, waits: true,
 		check: func(c *call) error {
-			if i, ok := c.options["isolation"]; ok && i != "read_committed" && i != "read_uncommitted" {
-				return mistakef("isolation=%s: read_committed or read_uncommitted", i)
+			if _, err := c.isolation(); err != nil {
+				return err
 			}
 			_, err := parsePartition(c.words[0])
 			return err
@@ -103,8 +103,8 @@ func (s *step) fillRead(q *kmsg.FetchRequest, c *call, at topicPartition, usualW
 		return 0, err
 	}
 	q.ReplicaID, q.MaxWaitMillis, q.MinBytes, q.MaxBytes, q.SessionEpoch = -1, int32(wait.Milliseconds()), int32(least), int32(most), -1
-	if c.options["isolation"] == "read_committed" {
-		q.IsolationLevel = 1
+	if q.IsolationLevel, err = c.isolation(); err != nil {
+		return 0, err
 	}
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic = s.wire(at.topic)

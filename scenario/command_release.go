@@ -28,7 +28,7 @@ orders-0: offset 0
 			} else {
 				var err error
 				if n, err = s.target.cluster().ReleaseFault(name); err != nil {
-					return mistake{err.Error()}
+					return mistakeFrom(err)
 				}
 			}
 			if n == 1 {

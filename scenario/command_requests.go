@@ -55,7 +55,7 @@ func showRequests(s *step, c *call) error {
 	}
 	all, err := s.target.cluster().Requests(q)
 	if err != nil {
-		return mistake{err.Error()}
+		return mistakeFrom(err)
 	}
 	shown := 0
 	for i := range all {
@@ -82,7 +82,7 @@ func showRequests(s *step, c *call) error {
 	return nil
 }
 
-// showFields shows a request and its answer as JSON.
+// showFields shows a request and its answer as JSON, and what of them the log has not kept.
 func (s *step) showFields(r *kshare.Request) {
 	if q, err := r.Request(); err == nil && q != nil {
 		tree := describe.Message(q)
@@ -93,5 +93,8 @@ func (s *step) showFields(r *kshare.Request) {
 		tree := describe.Message(p)
 		s.nameLeaves(tree, "")
 		s.printf("  answer %s", tree)
+	}
+	for _, what := range r.LeftOut() {
+		s.printf("  left out: %s", what)
 	}
 }

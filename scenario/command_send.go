@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/internal/spelling"
 	"kshare/protocol/describe"
 )
 
@@ -49,7 +50,7 @@ NodeEndpoints: null
 				return err
 			}
 			if err := describe.Fill(q, []byte(text)); err != nil {
-				return mistake{err.Error()}
+				return mistakeFrom(err)
 			}
 			s.prefixNames(reflect.ValueOf(q).Elem(), "")
 			client, node, err := s.sender(c)
@@ -77,14 +78,11 @@ connection closed
 `,
 		optionNames: []string{"as", "node"},
 		least:       1, most: 1, waits: true,
-		check: func(c *call) error {
-			_, err := hex.DecodeString(c.words[0])
-			return err
-		},
+		check: func(c *call) error { _, err := frameOf(c); return err },
 		run: func(s *step, c *call) error {
-			frame, err := hex.DecodeString(c.words[0])
+			frame, err := frameOf(c)
 			if err != nil {
-				return mistake{err.Error()}
+				return err
 			}
 			client, node, err := s.sender(c)
 			if err != nil {
@@ -109,6 +107,16 @@ connection closed
 	})
 }
 
+// apiNames are the names of all APIs.
+func apiNames() (names []string) {
+	for k := range int16(kmsg.MaxKey + 1) {
+		if kmsg.RequestForKey(k) != nil {
+			names = append(names, kmsg.NameForKey(k))
+		}
+	}
+	return names
+}
+
 // parseSend makes the request of a send, without fields.
 func parseSend(c *call) (kmsg.Request, error) {
 	key := int64(-1)
@@ -120,7 +128,7 @@ func parseSend(c *call) (kmsg.Request, error) {
 	if key < 0 {
 		var err error
 		if key, err = number(c.words[0], 0, kmsg.MaxKey); err != nil {
-			return nil, mistakef("%q is no API: its name, like ShareFetch, or its key, 0 to %d", c.words[0], kmsg.MaxKey)
+			return nil, mistakef("%q is no API%s: write its name, like ShareFetch, or its key, 0 to %d", c.words[0], spelling.DidYouMean(c.words[0], apiNames()), kmsg.MaxKey)
 		}
 	}
 	q := kmsg.RequestForKey(int16(key))
@@ -138,18 +146,25 @@ func parseSend(c *call) (kmsg.Request, error) {
 	return q, nil
 }
 
+// frameOf are the bytes of a send-bytes.
+func frameOf(c *call) ([]byte, error) {
+	frame, err := hex.DecodeString(c.words[0])
+	if err != nil {
+		return nil, mistakef("%q is not bytes, two hexadecimal digits each", c.words[0])
+	}
+	return frame, nil
+}
+
 // sender is the client and node of a raw request.
 func (s *step) sender(c *call) (client string, node int32, err error) {
 	client = "raw"
 	if as, ok := c.options["as"]; ok {
 		client = as
 	}
-	node = s.someNode()
-	if v, ok := c.options["node"]; ok {
-		n, err := number(v, 1, 1<<31-1)
-		return client, int32(n), err
+	if n, ok, err := s.nodeOption(c); ok {
+		return client, n, err
 	}
-	return client, node, nil
+	return client, s.someNode(), nil
 }
 
 // idsInto puts ids in place of <topic:NAME> and <member:GROUP/NAME>.
@@ -163,7 +178,12 @@ func (s *step) idsInto(text string) (string, error) {
 		}
 		b.WriteString(text[:i])
 		text = text[i:]
-		end := strings.IndexByte(text, '>')
+		end := 1 + strings.IndexAny(text[1:], "<>") // of what is in between: another < begins anew
+		if end > 0 && text[end] == '<' {
+			b.WriteString(text[:end])
+			text = text[end:]
+			continue
+		}
 		kind, name, ok := strings.Cut(strings.TrimPrefix(text[:max(end, 0)], "<"), ":")
 		switch {
 		case ok && kind == "topic":
@@ -179,6 +199,9 @@ func (s *step) idsInto(text string) (string, error) {
 			}
 			b.WriteString(s.memberID(group, member))
 		default:
+			if near := spelling.Slip(kind, []string{"topic", "member"}); ok && near != "" {
+				return "", mistakef("<%s:%s>: did you mean <%s:%s>?", kind, name, near, name)
+			}
 			b.WriteByte('<')
 			end = 0
 		}
@@ -190,8 +213,8 @@ func (s *step) idsInto(text string) (string, error) {
 func (s *step) memberID(group, name string) string { return s.shareMember(group, name).id }
 
 // nameFields are the fields of requests that hold names which the script chose.
-var nameFields = map[string]bool{"GroupID": true, "Group": true, "Groups": true, "Topic": true, "TopicNames": true, "SubscribedTopicNames": true,
-	"TransactionalID": true, "TransactionID": true, "ResourceName": true, "Name": true}
+var nameFields = map[string]bool{"GroupID": true, "GroupIDs": true, "Group": true, "Groups": true, "Topic": true, "TopicNames": true, "SubscribedTopicNames": true,
+	"TransactionalID": true, "TransactionalIDs": true, "TransactionID": true, "ResourceName": true, "Name": true}
 
 // prefixNames puts the prefix before the names in a request.
 func (w *world) prefixNames(v reflect.Value, field string) {

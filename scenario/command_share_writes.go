@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"kshare"
+	"kshare/internal/spelling"
 	"kshare/protocol/errorcode"
 )
 
@@ -55,7 +56,7 @@ orders-0: ok
 			}
 			f, err := s.target.cluster().FaultShareWrites(w)
 			if err != nil {
-				return mistake{err.Error()}
+				return mistakeFrom(err)
 			}
 			if s.writeFaults == nil {
 				s.writeFaults = map[string]*kshare.ShareWriteFault{}
@@ -89,8 +90,11 @@ func shareWrites(c *call) (w kshare.ShareWrites, err error) {
 	}
 	if e, ok := c.options["error"]; ok {
 		if w.ErrorCode, ok = errorcode.Code(e); !ok {
-			return w, mistakef("error=%s: Kafka has no such error code", e)
+			return w, mistakef("error=%s: Kafka has no such error code%s", e, spelling.DidYouMean(e, errorcode.Names()))
 		}
+	}
+	if err := w.Check(); err != nil {
+		return w, mistakeFrom(err)
 	}
 	return w, nil
 }

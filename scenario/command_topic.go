@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/config"
 	"kshare/protocol/errorcode"
 )
 
@@ -26,8 +27,11 @@ orders: TOPIC_ALREADY_EXISTS (36): Topic 'orders' already exists.
 			if _, err := assignmentOption(c); err != nil {
 				return err
 			}
-			_, err := settingsOf(c.words[1:])
-			return err
+			settings, err := settingsOf(c.words[1:])
+			if err != nil {
+				return err
+			}
+			return c.slipOfConfig(config.ScopeTopic, keysOf(settings)...)
 		},
 		run: createTopic,
 	})
@@ -138,6 +142,15 @@ func (s *step) awaitNoTopic(name string) error {
 type setting struct {
 	key   string
 	value *string
+}
+
+// keysOf are the keys of settings.
+func keysOf(all []setting) []string {
+	keys := make([]string, len(all))
+	for i, x := range all {
+		keys[i] = x.key
+	}
+	return keys
 }
 
 // settingsOf reads words like retention.ms=1000; a word -retention.ms takes the configuration back.

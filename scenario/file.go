@@ -45,6 +45,20 @@ type Mistake struct {
 	Reason string
 }
 
+// newMistake makes a mistake. Its reason repeats little of long words.
+func newMistake(file string, line int, reason string) *Mistake {
+	words := strings.Split(reason, " ")
+	for i, w := range words {
+		if len(w) > maxWord {
+			words[i] = w[:maxWord] + "..."
+		}
+	}
+	return &Mistake{file, line, strings.Join(words, " ")}
+}
+
+// maxWord is how much of a word an error repeats, in bytes.
+const maxWord = 200
+
 func (m *Mistake) Error() string {
 	if m.Line == 0 {
 		return fmt.Sprintf("%s: %s", m.File, m.Reason)
@@ -106,12 +120,20 @@ func Parse(name string, text []byte) (*File, error) {
 		b.end = len(lines)
 		f.blocks = append(f.blocks, b)
 	}
+	var calls []*call
+	var numbers []int
 	for _, b := range f.blocks {
 		for _, l := range b.commands {
-			if _, err := parseCommand(l.text); err != nil {
-				return nil, &Mistake{name, l.number, err.Error()}
+			c, err := parseCommand(l.text)
+			if err != nil {
+				return nil, newMistake(name, l.number, err.Error())
 			}
+			calls, numbers = append(calls, c), append(numbers, l.number)
 		}
+	}
+	if m := slipOfName(calls, numbers); m != nil {
+		m.File = name
+		return nil, m
 	}
 	return f, nil
 }

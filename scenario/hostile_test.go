@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -16,11 +17,11 @@ func TestHostileScripts(t *testing.T) {
 		"----":                               "x:1: a line ---- without a command before it",
 		"topic orders\n# no\n----":           "x:2: a comment between commands and their ----",
 		"frobnicate":                         `x:1: there is no command "frobnicate"`,
-		"topik orders":                       `x:1: there is no command "topik" (topic?)`,
+		"topik orders":                       `x:1: there is no command "topik": did you mean topic?; help lists them`,
 		"topic":                              "x:1: usage: topic NAME",
 		"fetch g m weit=5s":                  "",
 		"fetch g m wait=5":                   `x:1: "5" is no duration`,
-		"fetch g m wait=1s wait=2s":          "x:1: option wait is given twice",
+		"fetch g m wait=1s wait=2s":          "x:1: the option wait is given twice",
 		"ack g m 0=accept":                   "x:1: 0=accept: the partition comes before its offsets",
 		"ack g m orders-0 0=yes":             `x:1: "yes" is no acknowledge type`,
 		"produce orders 1":                   `x:1: "orders" is no partition`,
@@ -90,4 +91,43 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	cancel()
 	_, err = RunContext(ctx, f, NewLocal(), Options{})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// What grows with the square of a script's length is bounded or takes another way: each of these would take minutes.
+func TestLongLines(t *testing.T) {
+	c, err := parseCommand("topic " + strings.Repeat(`"a"b`, 250_000))
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("ab", 250_000), c.words[0])
+
+	run := func(script string) error {
+		f, err := Parse("x", []byte(script))
+		require.NoError(t, err)
+		_, err = Run(f, NewLocal(), Options{})
+		return err
+	}
+	require.NoError(t, run("topic orders\nsend ListGroups 4 {\"statesFilter\": [\""+strings.Repeat("<", 1_000_000)+"\"]}\n"))
+	require.NoError(t, run("topic orders\nsend ListGroups 4 {\"statesFilter\": [\""+strings.Repeat("<<topic:orders>", 60_000)+"\"]}\n"))
+
+	var many strings.Builder
+	for i := range maxBackground + 1 {
+		fmt.Fprintf(&many, "fetch workers m wait=1h &f%d\n", i)
+	}
+	require.ErrorContains(t, run("topic orders\njoin workers m orders\nfetch workers m wait=0s\n"+many.String()), "x:1004: 1000 commands run in the background already: wait for some of them")
+}
+
+// An error repeats little of what it is about.
+func TestErrorsAreShort(t *testing.T) {
+	long := strings.Repeat("9", 100_000)
+	for _, script := range []string{"fetch g m records=" + long, long, "topic \"" + long, "send ShareFetch 2 {\"maxWaitMillis\": " + long + "}", "send ShareFetch 2 {\"" + long + "\": 1}",
+		"send ShareFetch 2 {\"topics\": [{\"topicId\": \"" + long + "\"}]}", "advance " + long, "fetch g m mode=" + long, "produce " + long + " a", "ack g m orders-0 0=" + long,
+		"ack g m orders-0 " + long + "=accept", "join g m t " + long + "=1", "send " + long + " 0", "fault f " + long, "fault f error=" + long, "describe-group g type=" + long,
+		"config " + long + " x a=1", "send-bytes x" + long, "list-offsets orders-0 at=" + long, "disk " + long, "unfault " + long, "wait " + long, "help " + long} {
+		f, err := Parse("x", []byte(script))
+		if err == nil {
+			_, err = Run(f, NewLocal(), Options{})
+		}
+		if assert.Error(t, err, script[:min(40, len(script))]) {
+			assert.Less(t, len(err.Error()), 2000, script[:min(40, len(script))])
+		}
+	}
 }

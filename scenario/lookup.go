@@ -201,11 +201,32 @@ func (w *world) someNode() int32 {
 
 // node is where a request goes that is about a partition: where the option says, else to its leader.
 func (s *step) node(c *call, p topicPartition) (int32, error) {
-	if v, ok := c.options["node"]; ok {
-		n, err := number(v, 1, 1<<31-1)
-		return int32(n), err
+	if n, ok, err := s.nodeOption(c); ok {
+		return n, err
 	}
 	return s.leader(p)
+}
+
+// nodeOption is the node that an option names. One that a cluster never had is a mistake, as far as can be told.
+func (s *step) nodeOption(c *call) (node int32, given bool, err error) {
+	v, ok := c.options["node"]
+	if !ok {
+		return 0, false, nil
+	}
+	n, err := number(v, 1, 1<<31-1)
+	if err != nil {
+		return 0, true, mistakef("node=%s: %v", v, err)
+	}
+	if cluster := s.target.cluster(); cluster != nil {
+		var ids []int32
+		for _, x := range cluster.InspectNodes() { // those that are stopped too
+			ids = append(ids, x.ID)
+		}
+		if !slices.Contains(ids, int32(n)) {
+			return 0, true, mistakef("node=%d: there is no such node; there are %s", n, numbers(ids))
+		}
+	}
+	return int32(n), true, nil
 }
 
 // topicID is the id of a topic; a name that was never seen is asked for. An unknown topic has an id that no topic has.

@@ -150,7 +150,7 @@ func (r *runner) file(f *File, report *Report) error {
 func located(err error, file string, line int) error {
 	var m mistake
 	if errors.As(err, &m) {
-		return &Mistake{file, line, m.reason}
+		return newMistake(file, line, m.reason)
 	}
 	return fmt.Errorf("%s:%d: %w", file, line, err)
 }
@@ -160,7 +160,7 @@ func (r *runner) command(l line) (CommandReport, error) {
 	report := CommandReport{Line: l.number, Command: l.text}
 	c, err := parseCommand(l.text)
 	if err != nil {
-		return report, mistake{err.Error()}
+		return report, mistakeFrom(err)
 	}
 	if r.over == "" && !c.possible(r.world.target) {
 		report.Omitted = "a real Kafka does not show this"
@@ -255,6 +255,9 @@ func (w *world) complete(st *strand) error {
 	return nil
 }
 
+// maxBackground is how many commands may run in the background at a time: each is looked after as every other command runs.
+const maxBackground = 1000
+
 // execute runs a command and returns the lines that it shows.
 func (w *world) execute(c *call) ([]string, error) {
 	if !w.ready && c.name != "cluster" {
@@ -265,6 +268,9 @@ func (w *world) execute(c *call) ([]string, error) {
 	}
 	if c.background == "" {
 		return w.foreground(c)
+	}
+	if len(w.strands) >= maxBackground {
+		return nil, mistakef("%d commands run in the background already: wait for some of them", maxBackground)
 	}
 	if slices.ContainsFunc(w.strands, func(st *strand) bool { return st.name == c.background }) {
 		return nil, mistakef("%s runs already; wait for it first", c.background)

@@ -18,6 +18,7 @@ type call struct {
 	*command
 	text       string            // as it was written
 	words      []string          // positional, without options
+	verbatim   map[string]bool   // those words and values of options, as they are, of which some was in quotes: they are meant as they stand
 	options    map[string]string // key=value
 	background string            // the name behind &, "" for none
 	rest       string            // the JSON at the end of a send
@@ -29,13 +30,16 @@ func parseCommand(text string) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &call{text: strings.TrimSpace(text), options: map[string]string{}, rest: rest}
+	c := &call{text: strings.TrimSpace(text), options: map[string]string{}, rest: rest, verbatim: map[string]bool{}}
 	name := words[0].text
 	if c.command = commands[name]; c.command == nil {
-		return nil, fmt.Errorf("there is no command %q%s; help lists them", name, nearest(name, slices.Collect(maps.Keys(commands))))
+		return nil, fmt.Errorf("there is no command %q%s; help lists them", name, spelling.DidYouMean(name, slices.Sorted(maps.Keys(commands))))
 	}
 	for i, w := range words[1:] {
 		key, value, isOption := strings.Cut(w.text, "=")
+		if w.someQuoted {
+			c.verbatim[w.text], c.verbatim[value] = true, true
+		}
 		switch {
 		case !w.quoted && strings.HasPrefix(w.text, "&"):
 			if i != len(words)-2 || len(w.text) == 1 {
@@ -47,11 +51,11 @@ func parseCommand(text string) (*call, error) {
 			c.background = w.text[1:]
 		case !w.quoted && isOption && slices.Contains(c.optionNames, key):
 			if _, twice := c.options[key]; twice {
-				return nil, fmt.Errorf("option %s is given twice", key)
+				return nil, fmt.Errorf("the option %s is given twice", key)
 			}
 			c.options[key] = value
 		case !w.quoted && isOption && !c.freeWords:
-			return nil, fmt.Errorf("%s has no option %q%s; usage: %s", name, key, nearest(key, c.optionNames), c.usage)
+			return nil, fmt.Errorf("%s has no option %q%s; usage: %s", name, key, spelling.DidYouMean(key, c.optionNames), c.usage)
 		default:
 			c.words = append(c.words, w.text)
 		}
@@ -72,8 +76,9 @@ func parseCommand(text string) (*call, error) {
 
 // word is a word of a line; a quoted one is never an option.
 type word struct {
-	text   string
-	quoted bool
+	text       string
+	quoted     bool
+	someQuoted bool
 }
 
 // split cuts a line into words. A word that begins with a brace begins JSON, which goes to the end of the line.
@@ -87,13 +92,15 @@ func split(text string) (words []word, rest string, err error) {
 			return words, s, nil
 		}
 		w := word{}
+		var text strings.Builder
 		for s != "" && s[0] != ' ' && s[0] != '\t' {
 			if s[0] != '"' {
 				end := strings.IndexAny(s, " \t\"")
 				if end < 0 {
 					end = len(s)
 				}
-				w.text, s = w.text+s[:end], s[end:]
+				text.WriteString(s[:end])
+				s = s[end:]
 				continue
 			}
 			quoted, err := strconv.QuotedPrefix(s)
@@ -104,24 +111,18 @@ func split(text string) (words []word, rest string, err error) {
 			if err != nil {
 				return nil, "", fmt.Errorf("%s: %w", quoted, err)
 			}
-			if w.text == "" {
+			if text.Len() == 0 {
 				w.quoted = true
 			}
-			w.text, s = w.text+plain, s[len(quoted):]
+			w.someQuoted = true
+			text.WriteString(plain)
+			s = s[len(quoted):]
 		}
+		w.text = text.String()
 		words = append(words, w)
 		s = strings.TrimLeft(s, " \t")
 	}
 	return words, "", nil
-}
-
-// nearest suggests the candidate that is most like a word, "" where none is.
-func nearest(w string, candidates []string) string {
-	slices.Sort(candidates)
-	if near := spelling.Nearest(w, candidates); near != "" {
-		return fmt.Sprintf(" (%s?)", near)
-	}
-	return ""
 }
 
 // mistake is a mistake of the script that shows when its command runs.
@@ -130,6 +131,9 @@ type mistake struct{ reason string }
 func (m mistake) Error() string { return m.reason }
 
 func mistakef(format string, args ...any) error { return mistake{fmt.Sprintf(format, args...)} }
+
+// mistakeFrom makes a mistake of an error, without the name of the package that the cluster's begin with.
+func mistakeFrom(err error) error { return mistake{strings.TrimPrefix(err.Error(), "kshare: ")} }
 
 // duration reads a duration of a script: 500ms, 2s, 1m30s.
 func duration(s string) (time.Duration, error) {
@@ -167,9 +171,25 @@ func (c *call) durationOption(key string, without time.Duration) (time.Duration,
 func number(s string, least, most int64) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < least || n > most {
-		return 0, mistakef("%q is no whole number from %d to %d", s, least, most)
+		return 0, mistakef("%q is no whole number%s", s, bounds(least, most))
 	}
 	return n, nil
+}
+
+// bounds says what a whole number is to be like.
+func bounds(least, most int64) string {
+	for _, bits := range []int{16, 32, 64} {
+		end := int64(1)<<(bits-1) - 1
+		switch {
+		case most == end && least == -end-1 && bits == 64:
+			return ""
+		case most == end && least == -end-1:
+			return fmt.Sprintf(" of %d bits", bits)
+		case most == end && bits > 16 && (least == 0 || least == 1):
+			return fmt.Sprintf(", %d or more", least)
+		}
+	}
+	return fmt.Sprintf(" from %d to %d", least, most)
 }
 
 // numberOption is the value of an option, or what it is without it.
@@ -194,6 +214,18 @@ func (c *call) flag(key string) (bool, error) {
 		return true, nil
 	default:
 		return false, mistakef("%s=%s: yes or no", key, s)
+	}
+}
+
+// isolation is the isolation level of a request that reads, by the option of that name.
+func (c *call) isolation() (int8, error) {
+	switch s, ok := c.options["isolation"]; {
+	case !ok || s == "read_uncommitted":
+		return 0, nil
+	case s == "read_committed":
+		return 1, nil
+	default:
+		return 0, mistakef("isolation=%s: read_committed or read_uncommitted", s)
 	}
 }
 

@@ -54,6 +54,36 @@ func TestControl(t *testing.T) {
 	require.Empty(t, s.stderr.String(), "nothing is worth a warning")
 }
 
+// A virtual clock goes on from the latest time that a directory has seen, after a kill too, and whatever --clock-start says.
+func TestVirtualTimeGoesOnInADirectory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "kept")
+	start := func(clockStart string) (*server, string, time.Time) {
+		s, url := controlled(t, "--dir", dir, "--topic", "orders", "--clock", "virtual", "--clock-start", clockStart)
+		var now struct{ Now time.Time }
+		exchange(t, http.MethodGet, url+"/v1/time", "", &now)
+		return s, url, now.Now
+	}
+	s, url, now := start("2027-01-01T00:00:00Z")
+	require.Equal(t, time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), now)
+	exchange(t, http.MethodPost, url+"/v1/time/advance", `{"by":"1h"}`, nil)
+	require.NoError(t, s.cmd.Process.Kill())
+	require.Error(t, s.cmd.Wait())
+
+	s, url, now = start("2027-01-01T00:00:00Z")
+	require.Equal(t, time.Date(2027, 1, 1, 1, 0, 0, 0, time.UTC), now)
+	exchange(t, http.MethodPost, url+"/v1/time/advance", `{"by":"1m"}`, nil)
+	s.stop(t, syscall.SIGTERM)
+
+	s, _, now = start("2026-01-01T00:00:00Z")
+	require.Equal(t, time.Date(2027, 1, 1, 1, 1, 0, 0, time.UTC), now)
+	s.stop(t, syscall.SIGTERM)
+
+	s, _, now = start("2030-01-01T00:00:00Z")
+	require.Equal(t, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), now, "a later start is a start")
+	s.stop(t, syscall.SIGTERM)
+}
+
 // A scenario that waits does not hold up the end.
 func TestStopEndsScenarios(t *testing.T) {
 	t.Parallel()
@@ -83,7 +113,7 @@ func TestWrongControlFlags(t *testing.T) {
 		"is no time like":                  {"--clock", "virtual", "--http", "127.0.0.1:0", "--clock-start", "yesterday"},
 		"--http \"8080\" is not host:port": {"--http", "8080"},
 		"--http: listen tcp":               {"--http", "127.0.0.1:99999"},
-		"a request log has 1 to":           {"--request-log", "-1"},
+		"a request log has 1 to":           {"--http", "127.0.0.1:0", "--request-log", "-1"},
 	} {
 		code, stdout, stderr := run(t, append([]string{"serve"}, with(args...)...)...)
 		require.Equal(t, 1, code, args)

@@ -36,7 +36,12 @@ func runCommand() *cobra.Command {
 the .txt files below it, - for standard input. With --bootstrap they run against a Kafka on the network, under names of their own; blocks with commands that it
 cannot follow are not compared. Exits with 0 where everything is as it says, with 1 where something is not or a script has a mistake.
 kshare commands lists the commands of the language.`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, names []string) error {
+			if len(names) == 0 {
+				return errors.New("run needs the scenarios to run: FILE, DIRECTORY or - for standard input")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), names)
 		},
@@ -152,9 +157,14 @@ func scenarioNames(names []string) (files []string, err error) {
 		}
 		before := len(files)
 		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".txt") {
-				files = append(files, path)
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".txt") {
+				return err
 			}
+			info, err := os.Stat(path)
+			if err == nil && !info.Mode().IsRegular() {
+				return fmt.Errorf("%s is no regular file: name it itself if it is to be read", path) // a pipe might never end
+			}
+			files = append(files, path)
 			return err
 		})
 		if err != nil {

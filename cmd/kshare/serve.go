@@ -59,7 +59,7 @@ which is what a client takes as its bootstrap servers. With --http a second one 
 which is where the control interface is; GET /openapi.json describes it. Logs go to standard error.`,
 		Example: `  kshare serve --topic orders:3 --config group.share.record.lock.duration.ms=15000
   kshare serve --listen 127.0.0.1:0 --brokers 3 --dir ./data`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, &f) },
 	}
 	flags := cmd.Flags()
@@ -75,8 +75,8 @@ which is where the control interface is; GET /openapi.json describes it. Logs go
 	flags.StringVar(&f.kafka, "kafka-version", release.Latest.String(), "`line` of Apache Kafka that the brokers are: 4.2, 4.3 or 4.4")
 	flags.StringVar(&f.readyFile, "ready-file", "", "`file` to write the READY line to as well, and the HTTP line; one that is there is removed first")
 	flags.StringVar(&f.clock, "clock", "machine", "machine: time passes; virtual: it stands still until the control interface moves it")
-	flags.StringVar(&f.clockStart, "clock-start", "", "`time` at which a virtual clock stands at first, as in 2027-01-01T00:00:00Z; the machine's where it is not given")
-	flags.IntVar(&f.requestLog, "request-log", 0, "`number` of requests that are remembered for the control interface")
+	flags.StringVar(&f.clockStart, "clock-start", "", "`time` at which a virtual clock stands at first, as in 2027-01-01T00:00:00Z; the machine's where it is not given. In a --dir that has seen a later time it goes on from there")
+	flags.IntVar(&f.requestLog, "request-log", 0, "`number` of requests that are remembered for the control interface, in 64 MiB at most; long ones without their records")
 	flags.StringVar(&f.http, "http", "", "`host:port` of the control interface, port 0 for a free one; without it there is none, and a port alone is on the loopback interface")
 	flags.StringArrayVar(&f.httpNames, "http-name", nil, "host `name` that the control interface is reached by, where that is neither localhost nor an address; may be repeated")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
@@ -177,10 +177,22 @@ func (f *serveFlags) options(log *slog.Logger) ([]kshare.Option, error) {
 		return nil, err
 	}
 	opts = append(opts, c)
+	if f.requestLog != 0 && f.http == "" {
+		return nil, errors.New("--request-log is read over the control interface: add --http")
+	}
+	if len(f.httpNames) > 0 && f.http == "" {
+		return nil, errors.New("--http-name is a name of the control interface: add --http")
+	}
 	if f.requestLog != 0 {
 		opts = append(opts, kshare.WithRequestLog(f.requestLog))
 	}
+	named := map[string]bool{}
 	for _, t := range f.topics {
+		if name, _, _ := strings.Cut(t, ":"); named[name] {
+			return nil, fmt.Errorf("--topic %q: the topic is there twice", t)
+		} else {
+			named[name] = true
+		}
 		opt, err := topicOption(t)
 		if err != nil {
 			return nil, err
@@ -253,7 +265,7 @@ func topicOption(spec string) (kshare.Option, error) {
 	}
 	partitions, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || partitions < 1 {
-		return nil, fmt.Errorf("--topic %q: %q is not a number of partitions", spec, text)
+		return nil, fmt.Errorf("--topic %q: %q is not a number of partitions, 1 or more", spec, text)
 	}
 	return kshare.WithTopic(name, int32(partitions)), nil
 }

@@ -10,6 +10,8 @@ package assignor
 import (
 	"maps"
 	"slices"
+
+	"kshare/internal/javamap"
 )
 
 // Names of the assignors.
@@ -102,7 +104,7 @@ type member struct {
 }
 
 func newGroup(spec Spec) *group {
-	byID := newHashMap[string, *Member](HashString, minCapacity)
+	byID := newHashMap[string, *Member](javamap.String, minCapacity)
 	for i := range spec.Members {
 		byID.put(spec.Members[i].ID, &spec.Members[i])
 	}
@@ -112,7 +114,7 @@ func newGroup(spec Spec) *group {
 	}
 	byID.each(func(id string, m *Member) {
 		x := member{id: id, instance: m.Instance, subs: map[TopicID]bool{}, target: targetMap(m.Target)}
-		names := newHashMap[string, struct{}](HashString, presized(len(m.Topics)))
+		names := newHashMap[string, struct{}](javamap.String, presized(len(m.Topics)))
 		for _, name := range m.Topics {
 			names.put(name, struct{}{})
 		}
@@ -149,7 +151,7 @@ func targetMap(a Assignment) *hashMap[TopicID, []int32] {
 	ids := slices.SortedFunc(maps.Keys(a), CompareTopics)
 	m := newHashMap[TopicID, []int32](hashTopic, minCapacity)
 	for _, id := range ids {
-		set := newHashMap[int32, struct{}](hashInt, presized(len(a[id])))
+		set := newHashMap[int32, struct{}](javamap.Int, presized(len(a[id])))
 		for _, p := range a[id] {
 			set.put(p, struct{}{})
 		}

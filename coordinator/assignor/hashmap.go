@@ -5,7 +5,8 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math/bits"
-	"unicode/utf16"
+
+	"kshare/internal/javamap"
 )
 
 // hashMap is a map that is walked in the order in which java.util.HashMap walks the same keys: by bucket, and
@@ -133,23 +134,8 @@ func (m *hashMap[K, V]) each(f func(K, V)) {
 	}
 }
 
-// HashString is String.hashCode.
-func HashString(s string) int32 {
-	var h int32
-	for _, unit := range utf16.Encode([]rune(s)) {
-		h = 31*h + int32(unit)
-	}
-	return h
-}
-
-// hashInt is Integer.hashCode.
-func hashInt(i int32) int32 { return i }
-
 // hashTopic is Uuid.hashCode.
-func hashTopic(id TopicID) int32 {
-	x := binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:])
-	return int32(x>>32) ^ int32(x)
-}
+func hashTopic(id TopicID) int32 { return javamap.UUID(id) }
 
 // hashPartition is TopicIdPartition.hashCode.
 func hashPartition(p partition) int32 { return 31*hashTopic(p.topic) + p.index }
@@ -165,7 +151,7 @@ func CompareTopics(a, b TopicID) int {
 // StringOrder returns distinct strings in the order in which Kafka lists a set of them, such as the topics a
 // member subscribes to.
 func StringOrder(names []string) []string {
-	m := newHashMap[string, struct{}](HashString, presized(len(names)))
+	m := newHashMap[string, struct{}](javamap.String, presized(len(names)))
 	for _, n := range names {
 		m.put(n, struct{}{})
 	}

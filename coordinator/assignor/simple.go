@@ -1,6 +1,10 @@
 package assignor
 
-import "math"
+import (
+	"math"
+
+	"kshare/internal/javamap"
+)
 
 // Simple shares the partitions out to the members of a share group. With M members and P assignable partitions
 // each partition gets ceil(M/P) members where that many can take it and, while M <= P, exactly one. Balance
@@ -43,13 +47,13 @@ func newSharing[K comparable](hash func(K) int32, partitions, members int) *shar
 	return &sharing[K]{
 		hash:        hash,
 		byPartition: newHashMap[K, *hashMap[int32, struct{}]](hash, sized(partitions)),
-		byMember:    newHashMap[int32, *hashMap[K, struct{}]](hashInt, sized(members)),
+		byMember:    newHashMap[int32, *hashMap[K, struct{}]](javamap.Int, sized(members)),
 	}
 }
 
 func (s *sharing[K]) members(k K, capacity int) *hashMap[int32, struct{}] {
 	return s.byPartition.computeIfAbsent(k, func() *hashMap[int32, struct{}] {
-		return newHashMap[int32, struct{}](hashInt, capacity)
+		return newHashMap[int32, struct{}](javamap.Int, capacity)
 	})
 }
 
@@ -121,8 +125,8 @@ func simpleHomogeneous(g *group) map[string]Assignment {
 	s := newSharing(hashPartition, len(wanted), len(g.members))
 	s.want, s.quotas = shareQuotas(len(g.members), len(wanted))
 
-	unfilled := newHashMap[int32, struct{}](hashInt, sized(len(g.members)))
-	overfilled := newHashMap[int32, struct{}](hashInt, sized(len(g.members)))
+	unfilled := newHashMap[int32, struct{}](javamap.Int, sized(len(g.members)))
+	overfilled := newHashMap[int32, struct{}](javamap.Int, sized(len(g.members)))
 	for i, m := range g.members {
 		n := 0
 		m.target.each(func(t TopicID, indexes []int32) {
@@ -197,7 +201,7 @@ func simpleTopic(g *group, t TopicID, members []int32, out targets) {
 			wanted = append(wanted, i)
 		}
 	}
-	s := newSharing(hashInt, len(wanted), len(members))
+	s := newSharing(javamap.Int, len(wanted), len(members))
 	want, quotas := shareQuotas(len(members), len(wanted))
 	s.want, s.quotas = want, make([]int, len(g.members))
 	for i, m := range members {
@@ -233,7 +237,7 @@ func simpleTopic(g *group, t TopicID, members []int32, out targets) {
 	for _, p := range wanted {
 		s.members(p, sized(len(members)))
 	}
-	unfilled := newHashMap[int32, struct{}](hashInt, sized(len(g.members)))
+	unfilled := newHashMap[int32, struct{}](javamap.Int, sized(len(g.members)))
 	for _, m := range members {
 		if s.partitions(m).size < s.quotas[m] {
 			unfilled.put(m, struct{}{})

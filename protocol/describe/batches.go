@@ -2,6 +2,7 @@ package describe
 
 import (
 	"bytes"
+	"errors"
 
 	"kshare/protocol"
 )
@@ -19,11 +20,11 @@ func WholeBatches(b []byte) (batches [][]byte, rest []byte) {
 }
 
 // records makes a tree of the record batches in a field of bytes. Rest is what follows the last whole one.
-func records(b []byte) *Value {
+func (d *decoder) records(b []byte) *Value {
 	all := &Value{Kind: List}
 	batches, rest := WholeBatches(b)
 	for _, x := range batches {
-		all.Items = append(all.Items, batchTree(x))
+		all.Items = append(all.Items, d.batchTree(x))
 	}
 	out := &Value{Kind: Object}
 	out.add("Batches", all)
@@ -33,7 +34,7 @@ func records(b []byte) *Value {
 
 // batchTree makes a tree of a batch. Payload is what follows the header, as it stands; Content is the same
 // decompressed, and Framing what Snappy leaves to choose.
-func batchTree(b []byte) *Value {
+func (d *decoder) batchTree(b []byte) *Value {
 	h, _ := protocol.ParseBatchHeader(b)
 	payload := b[protocol.BatchHeaderSize:]
 	v := &Value{Kind: Batch}
@@ -58,10 +59,14 @@ func batchTree(b []byte) *Value {
 		v.add(f.name, leafOf(f.x))
 	}
 	if h.Compression() != 0 {
-		content, err := protocol.Decompress(nil, h.Compression(), payload, maxContent)
+		content, err := protocol.Decompress(nil, h.Compression(), payload, d.room)
+		if errors.Is(err, protocol.ErrDecompressedTooLarge) {
+			d.room = 0 // or each of the next would be tried in vain
+		}
 		if err != nil {
 			v.add("Content", leafOf([]byte("broken: "+err.Error())))
 		} else {
+			d.room -= len(content)
 			v.add("Content", leafOf(content))
 		}
 		if h.Compression() == 2 {
@@ -75,5 +80,5 @@ func batchTree(b []byte) *Value {
 // follow 8 bytes of versions. Other clients send a bare block.
 var xerial = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}
 
-// maxContent bounds what the content of a batch is decompressed to, in bytes.
+// maxContent bounds what the batches of a message are decompressed to, in bytes, all together.
 const maxContent = 16 << 20

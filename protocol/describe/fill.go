@@ -8,9 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
+
+	"kshare/internal/spelling"
 )
 
 // maxDepth bounds how deep JSON may be nested that Fill reads; no message of Kafka's is deeper.
@@ -27,7 +31,10 @@ func Fill(m any, text []byte) error {
 		return err
 	}
 	if err := d.Decode(&tree); err != nil {
-		return fmt.Errorf("the JSON cannot be read: %w", err)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("it ends too early")
+		}
+		return fmt.Errorf("the JSON cannot be read: at byte %d: %w", d.InputOffset(), err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("there is more behind the JSON")
@@ -115,12 +122,12 @@ func fillStruct(v reflect.Value, x any, at string) error {
 	if !ok {
 		return wrongType(at, "an object {...}", x)
 	}
-	for name, item := range object {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		field, known := fieldOf(v, name)
 		if !field.IsValid() {
-			return fmt.Errorf("%s has no field %q; it has %s", orMessage(at), name, strings.Join(known, ", "))
+			return fmt.Errorf("%s has no field %q%s; it has %s", orMessage(at), clip(name), spelling.DidYouMean(clip(name), known), strings.Join(known, ", "))
 		}
-		if err := fill(field, item, strings.TrimPrefix(at+"."+name, ".")); err != nil {
+		if err := fill(field, object[name], strings.TrimPrefix(at+"."+name, ".")); err != nil {
 			return err
 		}
 	}
@@ -193,10 +200,19 @@ func fillUUID(v reflect.Value, x any, at string) error {
 	}
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b) != v.Len() {
-		return fmt.Errorf("%s: %q is no UUID in Kafka's text form, 22 characters of base64", at, s)
+		return fmt.Errorf("%s: %q is no UUID in Kafka's text form, 22 characters of base64", at, clip(s))
 	}
 	reflect.Copy(v, reflect.ValueOf(b))
 	return nil
+}
+
+// clip shortens what an error repeats of the JSON.
+func clip(s string) string {
+	const most = 80
+	if len(s) > most {
+		return s[:most] + "..."
+	}
+	return s
 }
 
 func fillInteger(v reflect.Value, x any, at string) error {
@@ -206,7 +222,7 @@ func fillInteger(v reflect.Value, x any, at string) error {
 	}
 	i, err := n.Int64()
 	if err != nil {
-		return fmt.Errorf("%s: %s is no whole number of 64 bits", at, n)
+		return fmt.Errorf("%s: %s is no whole number of 64 bits", at, clip(n.String()))
 	}
 	if v.CanUint() {
 		if i < 0 || v.OverflowUint(uint64(i)) {

@@ -37,7 +37,7 @@ func TestFillSaysWhatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"topics":{}}`:                         "topics is to be a list [...] or null, not an object",
 		`[]`:                                    "the message is to be an object {...}, not a list",
-		`{"group":"g"}`:                         `the message has no field "group"; it has GroupID, MemberID`,
+		`{"group":"g"}`:                         `the message has no field "group": did you mean GroupID?; it has GroupID, MemberID`,
 		`{"maxWaitMillis":3000000000}`:          "maxWaitMillis: 3000000000 is out of range for int32, -2147483648 to 2147483647",
 		`{"maxWaitMillis":1.5}`:                 "1.5 is no whole number",
 		`{"maxWaitMillis":"1"}`:                 "maxWaitMillis is to be a whole number, not text",

@@ -35,7 +35,16 @@ const (
 )
 
 // Message makes the tree of a message, a pointer to a kmsg struct. Record batches are taken apart into their headers and payloads.
-func Message(m any) *Value { return decoded(reflect.ValueOf(m), "") }
+// What they decompress to is bounded for all of a message together.
+func Message(m any) *Value {
+	d := decoder{room: maxContent}
+	return d.decoded(reflect.ValueOf(m), "")
+}
+
+// decoder makes the tree of one message.
+type decoder struct {
+	room int // bytes that batches may still be decompressed to
+}
 
 // Field returns the item of that name of an object, nil where there is none.
 func (v *Value) Field(name string) *Value {
@@ -55,28 +64,28 @@ func (v *Value) add(name string, item *Value) {
 func leafOf(x any) *Value { return &Value{Kind: Leaf, Leaf: x} }
 
 // decoded makes a tree of a kmsg struct.
-func decoded(v reflect.Value, name string) *Value {
+func (d *decoder) decoded(v reflect.Value, name string) *Value {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
 			return &Value{}
 		}
-		return decoded(v.Elem(), name)
+		return d.decoded(v.Elem(), name)
 	case reflect.Struct:
-		return decodedStruct(v)
+		return d.decodedStruct(v)
 	case reflect.Slice:
 		if v.IsNil() {
 			return &Value{}
 		}
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			if IsRecords(name) {
-				return records(v.Bytes())
+				return d.records(v.Bytes())
 			}
 			return leafOf(v.Bytes())
 		}
 		out := &Value{Kind: List}
 		for i := range v.Len() {
-			out.Items = append(out.Items, decoded(v.Index(i), name))
+			out.Items = append(out.Items, d.decoded(v.Index(i), name))
 		}
 		return out
 	case reflect.Array:
@@ -97,7 +106,7 @@ func decoded(v reflect.Value, name string) *Value {
 	panic(fmt.Sprintf("describe: kmsg has a field %s of kind %s", name, v.Kind()))
 }
 
-func decodedStruct(v reflect.Value) *Value {
+func (d *decoder) decodedStruct(v reflect.Value) *Value {
 	out := &Value{Kind: Object}
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -107,7 +116,7 @@ func decodedStruct(v reflect.Value) *Value {
 			tags := v.Field(i).Interface().(kmsg.Tags)
 			tags.Each(func(tag uint32, b []byte) { out.add(fmt.Sprintf("tag%d", tag), leafOf(bytes.Clone(b))) })
 		default:
-			out.add(f.Name, decoded(v.Field(i), f.Name))
+			out.add(f.Name, d.decoded(v.Field(i), f.Name))
 		}
 	}
 	return out
