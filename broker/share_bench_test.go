@@ -24,7 +24,6 @@ type benchMember struct {
 	batch  []byte // that produce appends
 	size   int    // records of batch
 	left   int    // records that were produced and not yet settled
-	buf    []byte
 }
 
 func newBenchMember(b *testing.B, batch int) *benchMember {
