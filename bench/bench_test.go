@@ -22,9 +22,20 @@ func TestQuick(t *testing.T) {
 	require.NoError(t, err)
 	var results []*result
 	for _, trial := range trials(&s) {
+		if trial.derive != nil {
+			r := trial.derived(results)
+			require.NotNil(t, r, trial.name)
+			require.Greater(t, r.values[kshareBroker][0][0], 0.0)
+			results = append(results, r)
+			continue
+		}
 		r, err := trial.measure(t.Context(), brokers, 1, true)
 		require.NoError(t, err, "%s: %s", trial.section, trial.name)
 		for i := range brokers {
+			if trial.alone && i == kfakeBroker {
+				require.Empty(t, r.values[i])
+				continue
+			}
 			require.Len(t, r.values[i], 1)
 			require.Len(t, r.values[i][0], len(trial.measures))
 			for m, v := range r.values[i][0] {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,14 +21,38 @@ import (
 type broker struct {
 	name    string
 	command []string // prints a line READY host:port once it accepts connections
+	flag    string   // that goes before each configuration key=value in the command, "" for none
 }
+
+// with is the broker with more configurations key=value.
+func (b *broker) with(configs ...string) *broker {
+	more := *b
+	more.command = slices.Clone(b.command)
+	for _, c := range configs {
+		if b.flag != "" {
+			more.command = append(more.command, b.flag)
+		}
+		more.command = append(more.command, c)
+	}
+	return &more
+}
+
+// in is kshare with a directory.
+func (b *broker) in(dir string) *broker {
+	more := *b
+	more.command = append(slices.Clone(b.command), dirFlag, dir)
+	return &more
+}
+
+// dirFlag goes before the directory in kshare's command.
+const dirFlag = "--dir"
 
 const (
 	kshareBroker = 0
 	kfakeBroker  = 1
 )
 
-// recordLocks is how many records of a partition a group may hold in both brokers: what 16 members with 500 records each need, and room.
+// recordLocks is how many records of a partition a group may hold in both brokers, locksEach.
 const recordLocks = "group.share.partition.max.record.locks=10000"
 
 // build compiles the brokers into dir. With a directory for profiles, kshare runs inside a program that writes its CPU profile there.
@@ -35,14 +60,15 @@ func build(ctx context.Context, dir, profiles string) ([2]broker, error) {
 	var brokers [2]broker
 	kshare := filepath.Join(dir, "kshare")
 	fake := filepath.Join(dir, "kfake")
-	settings := []string{"--config", recordLocks, "--config", "group.share.max.partition.max.record.locks=10000"}
-	brokers[kshareBroker] = broker{"kshare", append([]string{kshare, "serve", "--listen", "127.0.0.1:0"}, settings...)}
-	brokers[kfakeBroker] = broker{"kfake", []string{fake, recordLocks}}
+	brokers[kshareBroker] = broker{"kshare", []string{kshare, "serve", "--listen", "127.0.0.1:0"}, "--config"}
+	brokers[kfakeBroker] = broker{"kfake", []string{fake}, ""}
 	targets := [][3]string{{"..", kshare, "./cmd/kshare"}, {".", fake, "./kfake"}}
 	if profiles != "" {
 		targets[0] = [3]string{".", kshare, "./profiled"}
-		brokers[kshareBroker].command = []string{kshare, profiles, recordLocks, settings[3]}
+		brokers[kshareBroker].command, brokers[kshareBroker].flag = []string{kshare, profiles}, ""
 	}
+	brokers[kshareBroker] = *brokers[kshareBroker].with(recordLocks, "group.share.max."+strings.TrimPrefix(recordLocks, "group.share."))
+	brokers[kfakeBroker] = *brokers[kfakeBroker].with(recordLocks)
 	for _, t := range targets {
 		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", t[1], t[2])
 		cmd.Dir = t[0]

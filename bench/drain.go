@@ -22,6 +22,7 @@ type drained struct {
 	cpu     time.Duration // of the broker, until every member had found the topic empty
 	fetches int
 	empty   int // fetches that found nothing
+	early   int // of them, those that were answered before the member had waited for as long as it would
 }
 
 func (d *drained) rate() float64 { return float64(d.records) / d.took.Seconds() / 1e6 }
@@ -48,7 +49,7 @@ func drain(ctx context.Context, p *process, topic [16]byte, members, records int
 	}
 	d := &drained{records: records}
 	begun := time.Now()
-	var settledAll, last, fetches, empty atomic.Int64
+	var settledAll, last, fetches, empty, early atomic.Int64
 	errs := make([]error, members)
 	var wg sync.WaitGroup
 	for i, m := range all {
@@ -56,6 +57,7 @@ func drain(ctx context.Context, p *process, topic [16]byte, members, records int
 		wg.Go(func() {
 			var acks []acknowledgement
 			for errs[i] == nil {
+				sent := time.Now()
 				got, err := m.fetch(drainRecords, drainWait, acks)
 				if errs[i] = errors.Join(err, ctx.Err()); errs[i] != nil {
 					m.close()
@@ -64,6 +66,9 @@ func drain(ctx context.Context, p *process, topic [16]byte, members, records int
 				fetches.Add(1)
 				if len(got) == 0 {
 					empty.Add(1)
+					if time.Since(sent) < drainWait {
+						early.Add(1)
+					}
 					if settledAll.Load() == int64(records) {
 						return
 					}
@@ -79,7 +84,7 @@ func drain(ctx context.Context, p *process, topic [16]byte, members, records int
 	wg.Wait()
 	after, err := p.cpu()
 	d.took, d.cpu = time.Duration(last.Load()), after-before
-	d.fetches, d.empty = int(fetches.Load()), int(empty.Load())
+	d.fetches, d.empty, d.early = int(fetches.Load()), int(empty.Load()), int(early.Load())
 	return d, errors.Join(err, errors.Join(errs...))
 }
 

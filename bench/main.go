@@ -65,6 +65,13 @@ func run(ctx context.Context, o *options) error {
 		if !only.MatchString(t.section + ": " + t.name) {
 			continue
 		}
+		if t.derive != nil {
+			if r := t.derived(results); r != nil {
+				r.print(os.Stdout)
+				results = append(results, r)
+			}
+			continue
+		}
 		r, err := t.measure(ctx, brokers, s.rounds, o.profiles == "")
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", t.section, t.name, err)
@@ -78,13 +85,25 @@ func run(ctx context.Context, o *options) error {
 	return writePage(o.out, results, &s)
 }
 
+// derived makes the result of a trial that only looks at those of others, nil where it lacks one.
+func (t *trial) derived(others []*result) *result {
+	r := &result{trial: t}
+	for i := range r.values {
+		r.values[i] = t.derive(others, i)
+	}
+	if r.values[kshareBroker] == nil {
+		return nil
+	}
+	return r
+}
+
 // measure runs a trial in rounds. The broker that goes first changes from round to round.
 func (t *trial) measure(ctx context.Context, brokers [2]broker, rounds int, compare bool) (*result, error) {
 	r := &result{trial: t}
 	for round := range rounds {
 		for turn := range 2 {
 			i := (round + turn) % 2
-			if i == kfakeBroker && !compare {
+			if i == kfakeBroker && (!compare || t.alone) {
 				continue
 			}
 			values, err := t.run(ctx, &brokers[i])

@@ -20,7 +20,11 @@ type member struct {
 	ack   *kmsg.ShareAcknowledgeRequest
 }
 
-const recordLimit = 1 // ShareAcquireMode
+// Values of ShareAcquireMode.
+const (
+	batchOptimized = 0
+	recordLimit    = 1
+)
 
 // join makes a member that has been assigned the topic.
 func join(ctx context.Context, addr string, number int, topic [16]byte) (*member, error) {
@@ -43,7 +47,6 @@ func join(ctx context.Context, addr string, number int, topic [16]byte) (*member
 	at := kmsg.NewShareAcknowledgeRequestTopic()
 	at.TopicID = topic
 	at.Partitions = append(at.Partitions, kmsg.NewShareAcknowledgeRequestTopicPartition())
-	at.Partitions[0].AcknowledgementBatches = make([]kmsg.ShareAcknowledgeRequestTopicPartitionAcknowledgementBatch, 1)
 	m.ack.Topics = append(m.ack.Topics, at)
 	if err := m.heartbeat(ctx); err != nil {
 		c.close()
@@ -92,9 +95,23 @@ func (m *member) fetch(maxRecords int32, maxWait time.Duration, acks []acknowled
 	if m.epoch > 0 && len(acks) == 0 {
 		q.Topics = nil
 	}
+	return m.fetched(&q)
+}
+
+// take fetches up to so many records that are there, of a partition that it adds to the session or of another one of it.
+func (m *member) take(partition, maxRecords int32, mode int8) ([]acquired, error) {
+	q := *m.q
+	q.ShareSessionEpoch = m.epoch
+	q.MaxRecords, q.BatchSize, q.ShareAcquireMode = maxRecords, maxRecords, mode
+	q.Topics = []kmsg.ShareFetchRequestTopic{{TopicID: m.q.Topics[0].TopicID, Partitions: []kmsg.ShareFetchRequestTopicPartition{{Partition: partition}}}}
+	return m.fetched(&q)
+}
+
+// fetched sends a ShareFetch and returns what was acquired.
+func (m *member) fetched(q *kmsg.ShareFetchRequest) ([]acquired, error) {
 	m.epoch++
 	var p kmsg.ShareFetchResponse
-	if err := m.request(&q, &p); err != nil {
+	if err := m.request(q, &p); err != nil {
 		return nil, err
 	}
 	if err := failure("ShareFetch", p.ErrorCode); err != nil {
@@ -118,9 +135,36 @@ func (m *member) fetch(maxRecords int32, maxWait time.Duration, acks []acknowled
 
 // acknowledge sends a ShareAcknowledge that accepts one range.
 func (m *member) acknowledge(r acquired) error {
-	batch := &m.ack.Topics[0].Partitions[0].AcknowledgementBatches[0]
-	batch.FirstOffset, batch.LastOffset, batch.AcknowledgeTypes = r.FirstOffset, r.LastOffset, acceptAll
-	m.ack.ShareSessionEpoch = m.epoch
+	return m.settle(0, accept, r.FirstOffset, r.LastOffset)
+}
+
+// leave ends the share session, which releases all that the member holds.
+func (m *member) leave() error {
+	q := *m.ack
+	q.ShareSessionEpoch, q.Topics = -1, nil
+	var p kmsg.ShareAcknowledgeResponse
+	if err := m.request(&q, &p); err != nil {
+		return err
+	}
+	return failure("ShareAcknowledge", p.ErrorCode)
+}
+
+// named is the partition of the member's ShareAcknowledge.
+func (m *member) named() *kmsg.ShareAcknowledgeRequestTopicPartition {
+	return &m.ack.Topics[0].Partitions[0]
+}
+
+// settle sends a ShareAcknowledge of one type for ranges of a partition, of which the first and last offsets are given in turn.
+func (m *member) settle(partition int32, kind int8, offsets ...int64) error {
+	named := m.named()
+	named.Partition, named.AcknowledgementBatches = partition, named.AcknowledgementBatches[:0]
+	types := []int8{kind}
+	for i := 0; i < len(offsets); i += 2 {
+		named.AcknowledgementBatches = append(named.AcknowledgementBatches, kmsg.ShareAcknowledgeRequestTopicPartitionAcknowledgementBatch{
+			FirstOffset: offsets[i], LastOffset: offsets[i+1], AcknowledgeTypes: types,
+		})
+	}
+	m.ack.ShareSessionEpoch, m.ack.IsRenewAck = m.epoch, kind == renew
 	m.epoch++
 	var p kmsg.ShareAcknowledgeResponse
 	if err := m.request(m.ack, &p); err != nil {
@@ -140,6 +184,7 @@ const (
 	accept  = 1
 	release = 2
 	reject  = 3
+	renew   = 4
 )
 
 // deliveryLimit is group.share.delivery.count.limit as both brokers have it: a record that is released after so many deliveries is archived.

@@ -22,13 +22,19 @@ type sizes struct {
 	accepted  int // records that raw members accept, in thousands, as the following
 	mixed     int
 	clients   int // records for franz-go's share consumers
-	oneByOne  int // records that are fetched and acknowledged one by one; no thousands
+	oneByOne  int // records that are fetched and acknowledged one by one; no thousands, as the following
+	held      int // records that a member holds in ten partitions
+	releases  int // of the oldest of them
+	inMemory  int // records that a member holds where memory is measured
+	expiries  int // of locks
+	durable   int // acknowledgements of a member, each on disk
 	fewShares bool
 }
 
 var (
-	fullSizes  = sizes{rounds: 5, starts: 4, smallMiB: 256, largeMiB: 1024, accepted: 2000, mixed: 500, clients: 300, oneByOne: 4000}
-	quickSizes = sizes{rounds: 1, starts: 2, smallMiB: 16, largeMiB: 32, accepted: 50, mixed: 20, clients: 50, oneByOne: 100, fewShares: true}
+	fullSizes = sizes{rounds: 5, starts: 4, smallMiB: 256, largeMiB: 1024, accepted: 2000, mixed: 500, clients: 300, oneByOne: 4000,
+		held: 10 * locksEach, releases: 1000, inMemory: 400_000, expiries: 40, durable: 250}
+	quickSizes = sizes{rounds: 1, starts: 2, smallMiB: 16, largeMiB: 32, accepted: 50, mixed: 20, clients: 50, oneByOne: 100, held: 10_000, releases: 50, inMemory: 40_000, expiries: 3, durable: 20, fewShares: true}
 )
 
 // measure is one thing that a trial finds.
@@ -55,8 +61,11 @@ type trial struct {
 	name     string
 	note     string // what is different between the brokers
 	measures []measure
+	alone    bool // kfake cannot do it
 	// run does it once and returns a value for each measure.
 	run func(ctx context.Context, b *broker) ([]float64, error)
+	// derive, instead of run, takes the values of all rounds of a broker from the results of trials before it.
+	derive func(before []*result, broker int) [][]float64
 }
 
 func trials(s *sizes) []trial {
@@ -82,6 +91,7 @@ func trials(s *sizes) []trial {
 	for _, n := range members {
 		all = append(all, drainTrial("mixed", n, s.mixed*1000, func(i int) settle { return mixing(uint64(i)) }))
 	}
+	all = append(all, againstOneTrial(members[len(members)-1]))
 	for _, strict := range []bool{false, true} {
 		for _, n := range members {
 			all = append(all, clientTrial(n, s.clients*1000, strict))
@@ -90,7 +100,7 @@ func trials(s *sizes) []trial {
 	for _, records := range []int{1, 1000} {
 		all = append(all, oneByOneTrial(records, s.oneByOne))
 	}
-	return all
+	return append(all, oldestTrial(s), leaveTrial(s), memoryTrial(s), expiryTrial(s), durableTrial(s))
 }
 
 func startTrial(s *sizes) trial {
@@ -263,18 +273,28 @@ func withRecords(ctx context.Context, b *broker, records, batch int, f func(p *p
 	})
 }
 
-func drainTrial(kind string, members, records int, how func(int) settle) trial {
+const (
+	rawSection = "Share groups, raw members"
+	rawCPU     = 1 // the place of the broker's CPU among the measures
+)
+
+func drainName(kind string, members int) string {
 	what := "all accepted"
 	if kind == "mixed" {
 		what = "80 of 100 accepted, 10 released, 10 rejected"
 	}
+	return fmt.Sprintf("%s, %s", what, plural(members, "member"))
+}
+
+func drainTrial(kind string, members, records int, how func(int) settle) trial {
 	return trial{
-		section: "Share groups, raw members",
-		name:    fmt.Sprintf("%s, %s", what, plural(members, "member")),
+		section: rawSection,
+		name:    drainName(kind, members),
 		measures: []measure{
 			{name: "drain", unit: "M records/s", digits: 2},
-			{name: "broker CPU", unit: "us/record", digits: 3, target: ofKfake("1/3", 1.0/3)},
+			rawCPU: {name: "broker CPU", unit: "us/record", digits: 3, target: ofKfake("1/3", 1.0/3)},
 			{name: "empty fetches", digits: 0, target: &target{fmt.Sprintf("at most %d", members), func(k, _ float64) bool { return k <= float64(members) }}},
+			{name: "of them, answered before MaxWaitMs", digits: 0, target: &target{"none", func(k, _ float64) bool { return k == 0 }}},
 		},
 		run: func(ctx context.Context, b *broker) (found []float64, err error) {
 			err = withRecords(ctx, b, records, shareBatch, func(p *process, topic [16]byte) error {
@@ -282,10 +302,36 @@ func drainTrial(kind string, members, records int, how func(int) settle) trial {
 				if err != nil {
 					return err
 				}
-				found = []float64{d.rate(), d.cpuPerRecord(), float64(d.empty)}
+				found = []float64{d.rate(), d.cpuPerRecord(), float64(d.empty), float64(d.early)}
 				return nil
 			})
 			return found, err
+		},
+	}
+}
+
+// againstOneTrial compares the mixed drain of many members with that of one, round by round.
+func againstOneTrial(members int) trial {
+	return trial{
+		section: rawSection,
+		name:    fmt.Sprintf("%s, against 1 member", drainName("mixed", members)),
+		measures: []measure{
+			{name: fmt.Sprintf("broker CPU with %d / with 1", members), digits: 2, target: &target{"at most 3", func(k, _ float64) bool { return k <= 3 }}},
+		},
+		derive: func(before []*result, broker int) (found [][]float64) {
+			of := func(n int) [][]float64 {
+				for _, r := range before {
+					if r.trial.section == rawSection && r.trial.name == drainName("mixed", n) {
+						return r.values[broker]
+					}
+				}
+				return nil
+			}
+			one, many := of(1), of(members)
+			for i := range min(len(one), len(many)) {
+				found = append(found, []float64{many[i][rawCPU] / one[i][rawCPU]})
+			}
+			return found
 		},
 	}
 }

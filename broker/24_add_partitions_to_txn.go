@@ -151,9 +151,9 @@ func (a *addition) answered() []additionTopic {
 			slices.SortStableFunc(t.partitions, func(x, y additionPartition) int { return cmp.Compare(x.place(), y.place()) })
 			continue
 		}
-		t.partitions = inJavaOrder(t.partitions, func(x *additionPartition) int32 { return topicPartitionHash(t.topic, x.partition) })
+		t.partitions = inJavaOrder(t.partitions, func(x *additionPartition) int32 { return x.partition }, inTopic(t.topic))
 	}
-	return inJavaOrder(a.topics, func(t *additionTopic) int32 { return javamap.String(t.topic) })
+	return inJavaOrder(a.topics, func(t *additionTopic) string { return t.topic }, javamap.String)
 }
 
 // place is 0 for what a client is refused for itself, 1 for everything else.

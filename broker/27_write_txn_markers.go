@@ -36,9 +36,7 @@ func (c *Cluster) writeTxnMarkers(r *request, q *kmsg.WriteTxnMarkersRequest) km
 				e.Partition, e.ErrorCode = index, c.takeMarker(r.node, t.Topic, index, m)
 				entry.Partitions = append(entry.Partitions, e)
 			}
-			entry.Partitions = inJavaOrder(entry.Partitions, func(e *kmsg.WriteTxnMarkersResponseMarkerTopicPartition) int32 {
-				return topicPartitionHash(t.Topic, e.Partition)
-			})
+			entry.Partitions = inJavaOrder(entry.Partitions, func(e *kmsg.WriteTxnMarkersResponseMarkerTopicPartition) int32 { return e.Partition }, inTopic(t.Topic))
 			answered.Topics = append(answered.Topics, entry)
 		}
 		p.Markers = append(p.Markers, answered)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
 )
@@ -44,12 +45,12 @@ func (c *Cluster) describeTransaction(n *node, id string) kmsg.DescribeTransacti
 	}
 	s.State, s.TimeoutMillis, s.StartTimestamp = t.State.String(), t.TimeoutMs, t.StartMs
 	s.ProducerID, s.ProducerEpoch = t.ID, t.Epoch
-	s.Topics = describedPartitions(inJavaOrder(t.Partitions, hashOfPartition))
+	s.Topics = describedPartitions(javamap.OrderOfPut(t.Partitions, hashOfPartition))
 	return s
 }
 
 // hashOfPartition is TopicPartition.hashCode.
-func hashOfPartition(p *txn.TopicPartition) int32 { return topicPartitionHash(p.Topic, p.Partition) }
+func hashOfPartition(p txn.TopicPartition) int32 { return topicPartitionHash(p.Topic, p.Partition) }
 
 // describedPartitions are a transaction's partitions by their topics, each where the first of its partitions stands.
 func describedPartitions(partitions []txn.TopicPartition) []kmsg.DescribeTransactionsResponseTransactionStateTopic {

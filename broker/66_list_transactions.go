@@ -72,7 +72,7 @@ func (c *Cluster) transactionsOf(n *node) []string {
 	}
 	var ids []string
 	for _, of := range kept {
-		ids = append(ids, inJavaOrder(of, func(id *string) int32 { return javamap.String(*id) })...)
+		ids = append(ids, javamap.OrderOfPut(of, javamap.String)...)
 	}
 	return ids
 }

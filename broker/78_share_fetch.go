@@ -61,8 +61,8 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 	if q.IsRenewAck && (q.MaxWaitMillis != 0 || q.MinBytes != 0 || q.MaxBytes != 0 || q.MaxRecords != 0) {
 		return &shareFetchAnswer{errorCode: errorcode.InvalidRequest}
 	}
-	asked := newShareFetchRequest(caller, q)
-	session, code := caller.sessions().Fetch(asked, int(c.brokerInt("group.share.max.share.sessions")))
+	asked := newShareFetchRequest(&caller, q)
+	session, code := caller.sessions().Fetch(&asked, int(c.brokerInt("group.share.max.share.sessions")))
 	if code == errorcode.ShareSessionLimitReached && q.MaxWaitMillis > 0 {
 		timer := c.after(time.Duration(q.MaxWaitMillis)*time.Millisecond, func() { r.complete(&shareFetchAnswer{errorCode: code}) })
 		r.park(func() { timer.Stop() })
@@ -104,10 +104,11 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 
 // reply answers the request, or parks it until its acknowledgements are written and returns nil.
 func (f *shareFetch) reply(results shareResults) answer {
-	r := f.caller.request
-	if f.writes.done(func() { r.complete(f.answer(results)) }) {
+	if f.writes.n == 0 {
 		return f.answer(results)
 	}
+	r := f.caller.request
+	f.writes.then = func() { r.complete(f.answer(results)) }
 	r.park(nil)
 	return nil
 }
@@ -115,15 +116,17 @@ func (f *shareFetch) reply(results shareResults) answer {
 // complete answers the parked request as soon as its acknowledgements are written.
 func (f *shareFetch) complete(results shareResults) {
 	r := f.caller.request
-	if f.writes.done(func() { r.complete(f.answer(results)) }) {
+	if f.writes.n == 0 {
 		r.complete(f.answer(results))
+		return
 	}
+	f.writes.then = func() { r.complete(f.answer(results)) }
 }
 
 // newShareFetchRequest is what of a request concerns its session.
-func newShareFetchRequest(caller *shareCaller, q *kmsg.ShareFetchRequest) *sharesession.FetchRequest {
+func newShareFetchRequest(caller *shareCaller, q *kmsg.ShareFetchRequest) sharesession.FetchRequest {
 	c := caller.request.cluster
-	asked := &sharesession.FetchRequest{
+	asked := sharesession.FetchRequest{
 		Key: caller.key(), Connection: caller.request.conn.id, Epoch: q.ShareSessionEpoch,
 		TopicName: c.topicName,
 	}
@@ -144,7 +147,7 @@ func newShareFetchRequest(caller *shareCaller, q *kmsg.ShareFetchRequest) *share
 
 // shareFetch is a ShareFetch on its way.
 type shareFetch struct {
-	caller   *shareCaller
+	caller   shareCaller
 	session  *sharesession.Fetch
 	q        *kmsg.ShareFetchRequest
 	mode     sharepartition.AcquireMode
@@ -204,10 +207,12 @@ func (f *shareFetch) acknowledgePartition(at sharesession.Partition, batches []k
 	if len(batches) == 0 {
 		return f.caller.acknowledgeNothing(at)
 	}
-	acks := make([]sharepartition.Acknowledgement, len(batches))
-	for k, b := range batches {
-		acks[k] = sharepartition.Acknowledgement{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, Types: b.AcknowledgeTypes}
+	c := f.caller.request.cluster
+	acks := c.share.acks
+	for _, b := range batches {
+		acks = append(acks, sharepartition.Acknowledgement{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, Types: b.AcknowledgeTypes})
 	}
+	c.share.acks = kept(acks)
 	return f.caller.acknowledge(at, acks, f.q.Version >= 2 && f.q.IsRenewAck)
 }
 

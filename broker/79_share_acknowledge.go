@@ -53,16 +53,17 @@ func (c *Cluster) shareAcknowledge(r *request, q *kmsg.ShareAcknowledgeRequest) 
 		a.errorCode = code
 		return a
 	}
-	if !a.apply(caller, q) {
+	if !a.apply(&caller, q) {
 		return a
 	}
 	a.lockTimeoutMs = caller.lockTimeoutMs()
 	if final {
 		caller.closeSession()
 	}
-	if a.writes.done(func() { r.complete(a.withEndpoints(c)) }) {
+	if a.writes.n == 0 {
 		return a.withEndpoints(c)
 	}
+	a.writes.then = func() { r.complete(a.withEndpoints(c)) }
 	r.park(nil)
 	return nil
 }
@@ -91,7 +92,7 @@ type shareAcknowledgePartition struct {
 // apply applies the acknowledgements of a request. It reports false where the answer as a whole fails.
 func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowledgeRequest) bool {
 	renew := q.Version >= 2 && q.IsRenewAck
-	var acks []sharepartition.Acknowledgement
+	c := caller.request.cluster
 	var results []shareAcknowledged
 	last := lastAcknowledged(q)
 	sound := false
@@ -104,10 +105,11 @@ func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowl
 			}
 			var result *shareAckResult
 			if len(p.AcknowledgementBatches) > 0 {
-				acks = acks[:0]
+				acks := c.share.acks
 				for _, b := range p.AcknowledgementBatches {
 					acks = append(acks, sharepartition.Acknowledgement{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, Types: b.AcknowledgeTypes})
 				}
+				c.share.acks = kept(acks)
 				result = caller.acknowledge(at, acks, renew)
 				result.settle(&a.writes)
 			} else if code := caller.injected(at); code != errorcode.None {
@@ -123,7 +125,7 @@ func (a *shareAcknowledgeAnswer) apply(caller *shareCaller, q *kmsg.ShareAcknowl
 			results = append(results, shareAcknowledged{at, result})
 		}
 	}
-	a.list(caller.request.cluster, slices.DeleteFunc(results, func(x shareAcknowledged) bool { return x.result.empty && !sound }))
+	a.list(c, slices.DeleteFunc(results, func(x shareAcknowledged) bool { return x.result.empty && !sound }))
 	return true
 }
 

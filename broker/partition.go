@@ -98,11 +98,8 @@ func eachBatch(slices [][]byte, f func(*protocol.BatchHeader, []byte) error) err
 	for _, s := range slices {
 		for len(s) > 0 {
 			var err error
-			if h, err = protocol.ParseBatchHeader(s); err != nil {
+			if h, err = firstBatch(s); err != nil {
 				return err
-			}
-			if h.Size() < protocol.BatchHeaderSize || h.Size() > len(s) {
-				return fmt.Errorf("%w: batch of %d bytes, %d left", protocol.ErrShortBatch, h.Size(), len(s))
 			}
 			if err := f(&h, s[:h.Size()]); err != nil {
 				return err
@@ -111,6 +108,15 @@ func eachBatch(slices [][]byte, f func(*protocol.BatchHeader, []byte) error) err
 		}
 	}
 	return nil
+}
+
+// firstBatch is the header of the first batch of what a log returned, which is there as a whole.
+func firstBatch(s []byte) (protocol.BatchHeader, error) {
+	h, err := protocol.ParseBatchHeader(s)
+	if err == nil && (h.Size() < protocol.BatchHeaderSize || h.Size() > len(s)) {
+		err = fmt.Errorf("%w: batch of %d bytes, %d left", protocol.ErrShortBatch, h.Size(), len(s))
+	}
+	return h, err
 }
 
 // highWatermark is the offset below which records are committed.

@@ -32,26 +32,18 @@ func scalaMapOrder(keys []hashed) {
 	})
 }
 
-// javaMapOrder sorts distinct keys as a java.util.HashMap lists them that they were put into in this order.
-func javaMapOrder(keys []hashed) {
-	table := uint32(16)
-	for len(keys) > int(table/4*3) { // it grows once it is more than three quarters full
-		table *= 2
-	}
-	slot := func(k hashed) uint32 { return (uint32(k.hash) ^ uint32(k.hash)>>16) & (table - 1) }
-	slices.SortStableFunc(keys, func(a, b hashed) int { return cmp.Compare(slot(a), slot(b)) })
-}
-
-// inJavaOrder returns distinct items in the order in which a java.util.HashMap lists them, whose keys have the hashes.
-func inJavaOrder[T any](items []T, hash func(*T) int32) []T {
-	keys := make([]hashed, len(items))
+// inJavaOrder returns items in the order in which a java.util.HashMap lists their keys, which were put into it in this order. Of items with the same key
+// the last one is there.
+func inJavaOrder[T any, K comparable](items []T, key func(*T) K, hash func(K) int32) []T {
+	byKey := make(map[K]int, len(items))
+	keys := make([]K, len(items))
 	for i := range items {
-		keys[i] = hashed{hash(&items[i]), i}
+		keys[i] = key(&items[i])
+		byKey[keys[i]] = i
 	}
-	javaMapOrder(keys)
-	ordered := make([]T, len(items))
-	for i, k := range keys {
-		ordered[i] = items[k.at]
+	ordered := make([]T, 0, len(items))
+	for _, k := range javamap.OrderOfPut(keys, hash) {
+		ordered = append(ordered, items[byKey[k]])
 	}
 	return ordered
 }
@@ -110,4 +102,9 @@ func topicPartitionHash(topic string, partition int32) int32 {
 // topicIDPartitionHash is TopicIdPartition.hashCode; a topic that does not exist has no name, whose hash is that of "".
 func topicIDPartitionHash(id [16]byte, topic string, partition int32) int32 {
 	return 31*(31+javamap.UUID(id)) + topicPartitionHash(topic, partition)
+}
+
+// inTopic is TopicPartition.hashCode for the partitions of one topic.
+func inTopic(topic string) func(int32) int32 {
+	return func(partition int32) int32 { return topicPartitionHash(topic, partition) }
 }

@@ -9,6 +9,7 @@ import (
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
+	"kshare/sharepartition"
 	"kshare/sharesession"
 )
 
@@ -18,11 +19,24 @@ type share struct {
 	sessions    map[int32]*sharesession.Sessions // by node id
 
 	counters   shareCounters
-	faults     []*ShareWriteFault        // in the order in which they were begun
-	pruning    clock.Timer               // until redundant state is removed, nil while nothing was written since
-	builder    *protocol.BatchBuilder    // of batches for __share_group_state
-	settings   map[string]*shareSettings // by group
-	generation uint64                    // of the configurations that settings come from
+	faults     []*ShareWriteFault               // in the order in which they were begun
+	pruning    clock.Timer                      // until redundant state is removed, nil while nothing was written since
+	builder    *protocol.BatchBuilder           // of batches for __share_group_state
+	batches    []sharecoordinator.Batch         // of the write under way; kept for the next one
+	acks       []sharepartition.Acknowledgement // of the partition under way; kept for the next one
+	settings   map[string]*shareSettings        // by group
+	generation uint64                           // of the configurations that settings come from
+}
+
+// maxKept bounds the elements of a slice that is kept for the next use.
+const maxKept = 1 << 10
+
+// kept is an emptied slice for the next use, nil where it has grown beyond what is kept.
+func kept[T any](s []T) []T {
+	if cap(s) > maxKept {
+		return nil
+	}
+	return s[:0]
 }
 
 func newShare(c *Cluster) *share {

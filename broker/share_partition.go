@@ -173,10 +173,11 @@ func fetchErrorOf(code int16) int16 {
 // writeShareState writes a share partition's change, made in a leader epoch, through the share coordinator. It returns the code and message that the
 // share coordinator answers with.
 func (c *Cluster) writeShareState(sp *sharePartition, leaderEpoch int32, w *sharepartition.Write) (int16, string) {
-	batches := make([]sharecoordinator.Batch, len(w.Batches))
-	for i, b := range w.Batches {
-		batches[i] = sharecoordinator.Batch{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, State: int8(b.State), DeliveryCount: b.DeliveryCount}
+	batches := c.share.batches
+	for _, b := range w.Batches {
+		batches = append(batches, sharecoordinator.Batch{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, State: int8(b.State), DeliveryCount: b.DeliveryCount})
 	}
+	c.share.batches = kept(batches)
 	record, no := c.share.coordinator.Write(c.now(), sp.key(), &sharecoordinator.Update{
 		StateEpoch:            sp.stateEpoch,
 		LeaderEpoch:           leaderEpoch,
@@ -411,7 +412,7 @@ func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartitio
 		sp.counters.Acquired[a.DeliveryCount] += a.LastOffset - a.FirstOffset + 1
 	}
 	q.maxRecords -= int32(min(n, int64(q.maxRecords)))
-	return acquired, covering(read, acquired, c.timing == TimingKafka), nil
+	return acquired, covering(read, bounds, acquired, c.timing == TimingKafka), nil
 }
 
 // read reads the batches that an acquisition from offset on may look at.
@@ -441,12 +442,19 @@ func (sp *sharePartition) read(offset int64, q *shareAcquisition) (read [][]byte
 	return read, bounds, err
 }
 
+// batchBounds is called for each ShareFetch: it allocates nothing but what it returns.
 func batchBounds(read [][]byte) (bounds []sharepartition.Bounds, err error) {
-	err = eachBatch(read, func(h *protocol.BatchHeader, _ []byte) error {
-		bounds = append(bounds, sharepartition.Bounds{BaseOffset: h.BaseOffset, LastOffset: h.LastOffset()})
-		return nil
-	})
-	return bounds, err
+	for _, s := range read {
+		for len(s) > 0 {
+			h, err := firstBatch(s)
+			if err != nil {
+				return bounds, err
+			}
+			bounds = append(bounds, sharepartition.Bounds{BaseOffset: h.BaseOffset, LastOffset: h.LastOffset()})
+			s = s[h.Size():]
+		}
+	}
+	return bounds, nil
 }
 
 // abortedBatches are the bounds of the data batches of aborted transactions among what was read from offset on.
@@ -468,32 +476,41 @@ func (p *partition) abortedBatches(offset int64, read [][]byte) []sharepartition
 }
 
 // covering is the part of what was read that an answer carries for the acquired ranges: from the batch of the first to that of the last record, as Kafka,
-// or only the batches that hold an acquired record. Neighbours stay one slice.
-func covering(read [][]byte, acquired []sharepartition.AcquiredRange, contiguous bool) [][]byte {
-	var out [][]byte
+// or only the batches that hold an acquired record. bounds are those of the batches. Neighbours stay one slice; where all is wanted it is what was read.
+func covering(read [][]byte, bounds []sharepartition.Bounds, acquired []sharepartition.AcquiredRange, contiguous bool) [][]byte {
 	at := 0 // no range before it reaches the batch
 	last := acquired[len(acquired)-1].LastOffset
+	wanted := func(b sharepartition.Bounds) bool {
+		if contiguous {
+			return acquired[0].FirstOffset <= b.LastOffset && b.BaseOffset <= last
+		}
+		for at < len(acquired)-1 && acquired[at].LastOffset < b.BaseOffset {
+			at++
+		}
+		return acquired[at].FirstOffset <= b.LastOffset && b.BaseOffset <= acquired[at].LastOffset
+	}
+	if !slices.ContainsFunc(bounds, func(b sharepartition.Bounds) bool { return !wanted(b) }) {
+		return read
+	}
+	at = 0
+	var out [][]byte
 	for _, s := range read {
 		from, to := 0, 0 // s[from:to] is wanted and not yet in out
-		_ = eachBatch([][]byte{s}, func(h *protocol.BatchHeader, batch []byte) error {
-			for at < len(acquired)-1 && acquired[at].LastOffset < h.BaseOffset {
-				at++
+		for to < len(s) {
+			h, err := firstBatch(s[to:])
+			if err != nil {
+				return read // batchBounds has seen that there is none
 			}
-			wanted := acquired[at].FirstOffset <= h.LastOffset() && h.BaseOffset <= acquired[at].LastOffset
-			if contiguous {
-				wanted = acquired[0].FirstOffset <= h.LastOffset() && h.BaseOffset <= last
-			}
-			if wanted {
-				to += len(batch)
-				return nil
+			if wanted(sharepartition.Bounds{BaseOffset: h.BaseOffset, LastOffset: h.LastOffset()}) {
+				to += h.Size()
+				continue
 			}
 			if to > from {
 				out = append(out, s[from:to])
 			}
-			to += len(batch)
+			to += h.Size()
 			from = to
-			return nil
-		})
+		}
 		if to > from {
 			out = append(out, s[from:to:to])
 		}

@@ -24,14 +24,14 @@ func (s *shareCaller) key() sharesession.Key {
 }
 
 // newShareCaller checks who sends a share request.
-func newShareCaller(r *request, group, member *string) (*shareCaller, int16) {
+func newShareCaller(r *request, group, member *string) (shareCaller, int16) {
 	switch {
 	case !r.cluster.shareEnabled():
-		return nil, errorcode.UnsupportedVersion
+		return shareCaller{}, errorcode.UnsupportedVersion
 	case group == nil, member == nil, *member == "", tooLongForMember(*member):
-		return nil, errorcode.InvalidRequest
+		return shareCaller{}, errorcode.InvalidRequest
 	}
-	return &shareCaller{r, *group, *member}, errorcode.None
+	return shareCaller{r, *group, *member}, errorcode.None
 }
 
 // tooLongForMember counts UTF-16 units, of which there are at most as many as bytes.

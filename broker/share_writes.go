@@ -165,7 +165,7 @@ func (w *shareWrite) answered(code int16, message string) {
 	}
 }
 
-// openWrites are the state writes that an answer waits for.
+// openWrites are the n state writes that an answer waits for; then is called with the end of the last.
 type openWrites struct {
 	n    int
 	then func()
@@ -180,12 +180,4 @@ func (o *openWrites) add(w *shareWrite, f func(*refusal)) {
 			o.then()
 		}
 	}
-}
-
-// done tells whether no write is open; if one is, f is called with the end of the last.
-func (o *openWrites) done(f func()) bool {
-	if o.n > 0 {
-		o.then = f
-	}
-	return o.n == 0
 }

@@ -94,7 +94,8 @@ type Key struct {
 	check    validator
 	distinct bool // a list that drops repeated elements
 
-	fallback func() Value // the default as a value
+	parsed   sync.Once
+	fallback Value // the default as a value, once it is parsed
 }
 
 // Doc is what DescribeConfigs answers as documentation.
@@ -130,15 +131,18 @@ type table struct {
 }
 
 func (t *table) add(k *Key) {
-	k.fallback = sync.OnceValue(k.parseDefault)
 	t.keys = append(t.keys, k)
 	t.byName[k.Name] = k
 }
 
 var tables = sync.OnceValue(func() *[scopes]table {
 	var ts [scopes]table
+	rows := strings.Count(definitions, "\n")
+	ts[ScopeBroker] = table{make([]*Key, 0, rows), make(map[string]*Key, rows)} // most of them
 	for i := range ts {
-		ts[i].byName = map[string]*Key{}
+		if ts[i].byName == nil {
+			ts[i].byName = map[string]*Key{}
+		}
 	}
 	line := 0
 	for text := range strings.Lines(definitions) {

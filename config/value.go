@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -125,21 +126,22 @@ func dedupe(list []string) []string {
 	return out
 }
 
-// javaDouble is what Java's Double.parseDouble takes, without hexadecimal numbers.
-var javaDouble = pattern(`^[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)$`)
-
+// parseDouble takes what Java's Double.parseDouble does, without hexadecimal numbers. A broker reads some as it starts: a regular expression would
+// cost more than all of them.
 func parseDouble(s string) (float64, bool) {
-	if !javaDouble().MatchString(s) {
-		return 0, false
-	}
-	if strings.HasSuffix(s, "Infinity") {
+	unsigned := strings.TrimPrefix(strings.TrimPrefix(s, "+"), "-")
+	switch {
+	case unsigned == "Infinity" && len(s) <= len("-Infinity"):
 		return math.Inf(1 - 2*strings.Count(s, "-")), true
-	}
-	if strings.HasSuffix(s, "NaN") {
+	case unsigned == "NaN" && len(s) <= len("-NaN"):
 		return math.NaN(), true
+	case s == "" || strings.Trim(s, "0123456789.eEfFdD+-") != "":
+		return 0, false // ParseFloat knows words, hexadecimal numbers and underscores that Java does not
+	case strings.ContainsAny(s[len(s)-1:], "fFdD"):
+		s = s[:len(s)-1]
 	}
-	f, _ := strconv.ParseFloat(strings.TrimRight(s, "fFdD"), 64) // out of range gives the nearest infinity, as in Java
-	return f, true
+	f, err := strconv.ParseFloat(s, 64)
+	return f, err == nil || errors.Is(err, strconv.ErrRange) // out of range gives the nearest infinity, as in Java
 }
 
 // formatDouble writes a double as Java's Double.toString: decimal from 10^-3 to below 10^7, else with an exponent.

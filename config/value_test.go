@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"math"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,4 +90,30 @@ func TestParseISODuration(t *testing.T) {
 		_, err := ParseISODuration(text)
 		assert.Error(t, err, text)
 	}
+}
+
+// What parseDouble takes is what this says, for all short texts of the characters that matter and some longer ones.
+func TestParseDouble(t *testing.T) {
+	java := regexp.MustCompile(`^[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)$`)
+	parts := []string{"", "+", "-", "0", "12", ".", "e", "E", "f", "D", "NaN", "Infinity", "inf", "nan", "0x1p3", "_", " ", "e400", "p"}
+	check := func(s string) {
+		f, ok := parseDouble(s)
+		require.Equal(t, java.MatchString(s), ok, "%q", s)
+		if want, err := strconv.ParseFloat(strings.TrimRight(s, "fFdD"), 64); ok && err == nil && !math.IsNaN(f) {
+			require.Equal(t, want, f, "%q", s)
+		}
+	}
+	for _, a := range parts {
+		for _, b := range parts {
+			for _, c := range parts {
+				for _, d := range parts {
+					check(a + b + c + d)
+				}
+				check("1." + a + "5" + b + c)
+			}
+		}
+	}
+	f, ok := parseDouble("-1e400")
+	require.True(t, ok)
+	require.Equal(t, math.Inf(-1), f)
 }

@@ -141,19 +141,21 @@ func firstValid(k *Key, layers ...map[string]string) Value {
 			}
 		}
 	}
-	return k.fallback()
+	return k.byDefault()
 }
 
-// parseDefault makes a value of the default.
-func (k *Key) parseDefault() Value {
-	if k.Default == nil {
-		return nil
-	}
-	value, err := k.parseType(*k.Default)
-	if err != nil {
-		panic(fmt.Sprintf("config: default of %s: %v", k.Name, err))
-	}
-	return value
+// byDefault is the default as a value.
+func (k *Key) byDefault() Value {
+	k.parsed.Do(func() {
+		if k.Default == nil {
+			return
+		}
+		var err error
+		if k.fallback, err = k.parseType(*k.Default); err != nil {
+			panic(fmt.Sprintf("config: default of %s: %v", k.Name, err))
+		}
+	})
+	return k.fallback
 }
 
 // newTopicValues computes a topic's values: set for the topic, else from its broker.

@@ -219,6 +219,42 @@ func TestValidator(t *testing.T) {
 	require.ErrorContains(t, validate(schema, good, "node"), "node.fenced is missing")
 }
 
+// The pattern of durations is one that can be compiled, and takes what time.ParseDuration does.
+func TestDurationPattern(t *testing.T) {
+	pattern := regexp.MustCompile(findPattern(t, document(t)))
+	for _, text := range []string{"0", "31s", "500ms", "1m30s", "-1.5h", ".5s", "2.us", "3", "s", "1 s", ""} {
+		_, err := time.ParseDuration(text)
+		require.Equal(t, err == nil, pattern.MatchString(text), "%q", text)
+	}
+}
+
+// findPattern is the only pattern of a document.
+func findPattern(t *testing.T, d map[string]any) string {
+	found := map[string]bool{}
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if p, ok := v["pattern"].(string); ok {
+				found[p] = true
+			}
+			for _, one := range v {
+				walk(one)
+			}
+		case []any:
+			for _, one := range v {
+				walk(one)
+			}
+		}
+	}
+	walk(d)
+	require.Len(t, found, 1)
+	for p := range found {
+		return p
+	}
+	return ""
+}
+
 // The document is whole: every reference leads somewhere, operations have different names, and every field says what it is in a request.
 func TestDocument(t *testing.T) {
 	d := document(t)

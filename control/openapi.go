@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"kshare/fault"
@@ -18,8 +18,8 @@ const documentPath = "/openapi.json"
 // object is a JSON object of the document.
 type object = map[string]any
 
-// document describes the interface in OpenAPI 3.1. It is made from the endpoints.
-var document = describeAll()
+// document describes the interface in OpenAPI 3.1. It is made from the endpoints when it is first asked for: most processes never are.
+var document = sync.OnceValue(describeAll)
 
 // describer makes the document.
 type describer struct{ schemas object }
@@ -188,5 +188,3 @@ func texts[S ~string](all []S) (out []any) {
 
 // durationPattern is what time.ParseDuration takes.
 const durationPattern = `^[+-]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
-
-var _ = regexp.MustCompile(durationPattern)

@@ -82,7 +82,7 @@ func (s *server) routes() http.Handler {
 		mux.HandleFunc(e.method+" "+e.path, func(w http.ResponseWriter, r *http.Request) { e.serve(s, w, r) })
 		methods[e.path] = append(methods[e.path], e.method)
 	}
-	mux.HandleFunc("GET "+documentPath, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, document) })
+	mux.HandleFunc("GET "+documentPath, func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, document()) })
 	mux.Handle("GET "+metricsPath, metricsHandler(s.cluster))
 	methods[documentPath], methods[metricsPath] = []string{http.MethodGet}, []string{http.MethodGet}
 	for path, of := range methods {

@@ -55,6 +55,13 @@ func mergeRun(stored, run []Batch, start int64) []Batch {
 	if from == to && len(run) == 1 {
 		return slices.Insert(stored, from, part(run[0], first, last))
 	}
+	if len(stored) == 0 {
+		stored = slices.Grow(stored, len(run))
+		for _, b := range run {
+			stored = join(stored, part(b, first, last))
+		}
+		return stored
+	}
 	merged := make([]Batch, 0, to-from+2*len(run)+1)
 	var x Batch // what is left of the stored batch under way
 	x.LastOffset = -1

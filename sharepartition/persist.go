@@ -38,7 +38,11 @@ type writeTable struct {
 	building  write
 }
 
-const keepBatches = 4
+// keepBatches is how many lists of batches are kept for reuse, keepRuns how many batches each has room for at most.
+const (
+	keepBatches = 4
+	keepRuns    = 4096
+)
 
 func (t *writeTable) begin() *write {
 	t.building = write{}
@@ -71,7 +75,7 @@ func (t *writeTable) finish(w *write, p *Partition, transition bool, limit int) 
 }
 
 func (t *writeTable) reuse(b []StateBatch) {
-	if cap(b) > 0 && len(t.spare) < keepBatches {
+	if cap(b) > 0 && cap(b) <= keepRuns && len(t.spare) < keepBatches {
 		t.spare = append(t.spare, b[:0])
 	}
 }

@@ -32,6 +32,27 @@ func TestOneRecordBatches(t *testing.T) {
 	require.Equal(t, minSlots, len(d.p.slots))
 }
 
+// TestLargeBatchIsGivenBack splits a batch of many records and keeps nothing of their size once they are settled.
+func TestLargeBatchIsGivenBack(t *testing.T) {
+	const records = 3 * keepRecords
+	d := newDesk(t, records)
+	d.fetch("m1", BatchOptimized, 1, 1)
+	var evens, odds []Acknowledgement
+	for o := int64(0); o < records; o += 2 {
+		evens, odds = append(evens, ack(o, o, TypeReject)), append(odds, ack(o+1, o+1, TypeAccept))
+	}
+	d.ok("m1", evens...)
+	require.NotNil(t, d.p.at(d.p.head).sp)
+	d.ok("m1", odds...)
+	require.Equal(t, int64(records), d.p.StartOffset())
+	for _, s := range d.p.spare {
+		require.LessOrEqual(t, cap(s.rec), keepRecords)
+	}
+	for _, b := range d.p.writes.spare {
+		require.LessOrEqual(t, cap(b), keepRuns)
+	}
+}
+
 // TestLocksAreGivenBack renews again and again while one lock holds on.
 func TestLocksAreGivenBack(t *testing.T) {
 	d := newDesk(t, 1, 1)

@@ -35,8 +35,11 @@ func (s *split) next(i int) int {
 	return len(s.rec)
 }
 
-// keepSplits is how many splits a partition keeps for reuse.
-const keepSplits = 8
+// keepSplits is how many splits a partition keeps for reuse, keepRecords of how many records each at most: what a batch of an unusual size took is given back.
+const (
+	keepSplits  = 8
+	keepRecords = 4096
+)
 
 func (p *Partition) newSplit(size int) *split {
 	words := (size + 63) / 64
@@ -55,7 +58,7 @@ func (p *Partition) newSplit(size int) *split {
 }
 
 func (p *Partition) freeSplit(s *split) {
-	if len(p.spare) < keepSplits {
+	if len(p.spare) < keepSplits && cap(s.rec) <= keepRecords {
 		p.spare = append(p.spare, s)
 	}
 }

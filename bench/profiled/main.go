@@ -1,5 +1,5 @@
 // Command profiled runs kshare as kshare serve does and writes a CPU profile of it. It takes a directory for the profile and broker configurations
-// key=value, prints READY host:port and ends with SIGTERM.
+// key=value, and --dir with the directory of the cluster; it prints READY host:port and ends with SIGTERM.
 package main
 
 import (
@@ -33,8 +33,13 @@ func run(dir string, configs []string) error {
 		return err
 	}
 	var opts []kshare.Option
-	for _, c := range configs {
-		key, value, _ := strings.Cut(c, "=")
+	for i := 0; i < len(configs); i++ {
+		if configs[i] == "--dir" && i+1 < len(configs) {
+			i++
+			opts = append(opts, kshare.WithDirectory(configs[i]))
+			continue
+		}
+		key, value, _ := strings.Cut(configs[i], "=")
 		opts = append(opts, kshare.WithConfig(key, value))
 	}
 	cluster, err := kshare.Start(opts...)
