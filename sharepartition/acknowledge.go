@@ -162,7 +162,7 @@ func (k *acknowledging) check() (position, *Refusal) {
 		if a.LastOffset < p.start {
 			continue
 		}
-		n, refusal := k.find(a)
+		n, refusal := p.find(a)
 		if refusal != nil {
 			return at, refusal
 		}
@@ -179,8 +179,7 @@ func (k *acknowledging) check() (position, *Refusal) {
 }
 
 // find is the first batch that a touches.
-func (k *acknowledging) find(a *Acknowledgement) (int, *Refusal) {
-	p := k.p
+func (p *Partition) find(a *Acknowledgement) (int, *Refusal) {
 	n := p.floor(a.FirstOffset)
 	if n < p.head {
 		if a.FirstOffset >= p.start {

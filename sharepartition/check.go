@@ -9,6 +9,7 @@ import (
 type tally struct {
 	available, complete, below int64
 	locked                     []int64
+	pending                    []stagedRun // what is TX_PENDING
 }
 
 // Check counts everything anew and returns an error that shows the arithmetic which does not hold. Built with the
@@ -35,6 +36,9 @@ func (p *Partition) Check() error {
 	if t.available != p.available || t.complete != p.complete || t.below != p.below {
 		return fmt.Errorf("available %d, complete %d, below %d, but counted %d, %d, %d",
 			p.available, p.complete, p.below, t.available, t.complete, t.below)
+	}
+	if err := p.checkStaged(t.pending); err != nil {
+		return err
 	}
 	return p.locks.check(t.locked)
 }
@@ -67,6 +71,9 @@ func (p *Partition) checkBatch(n int, b *batch, t *tally) error {
 			if s == Acquired && !l.armed {
 				return fmt.Errorf("records %d-%d: %s by lock %d, which has ended", first, last, s, lock)
 			}
+		}
+		if s == TxPending {
+			t.pending = append(t.pending, stagedRun{first: first, last: last})
 		}
 		under := min(max(p.start-first, 0), last-first+1)
 		if s.terminal() {

@@ -12,6 +12,7 @@ type Run struct {
 	LockLeft                time.Duration // until the lock ends, 0 without a lock or where it has ended
 	Batch                   int64         // first offset of the batch the records were acquired in
 	Split                   bool          // the batch has a state for each record
+	Staged                  Staged        // where State is TxPending
 }
 
 // Describe appends to dst what is in flight, in offset order, for people to look at.
@@ -31,8 +32,12 @@ func (p *Partition) Describe(dst []Run, now time.Time) []Run {
 				r.Member = p.locks.members.names[l.member]
 				r.LockLeft = max(0, l.deadline-now.Sub(p.locks.base))
 			}
+			if s == TxPending {
+				run := p.stagedAt(first)
+				r.Staged, r.Member, r.LastOffset = run.Staged, run.member, min(last, run.last)
+			}
 			dst = append(dst, r)
-			first = last + 1
+			first = r.LastOffset + 1
 		}
 	}
 	return dst

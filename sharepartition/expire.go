@@ -223,6 +223,7 @@ func (p *Partition) LogStartMoved(logStart int64) bool {
 	}
 	defer p.verify("LogStartMoved")
 	p.archive(p.start, logStart-1, Available)
+	p.forgetStaged(logStart)
 	p.complete, p.below = 0, 0
 	p.start = logStart
 	p.end = max(p.end, logStart)

@@ -32,6 +32,8 @@ type rec struct {
 	deadline time.Duration
 	expired  bool // the lock ended while the write was unanswered
 	write    uint64
+	staged   Staged // where state is TxPending
+	stagedBy string
 }
 
 type modelWrite struct {
@@ -49,7 +51,7 @@ func newModel(start int64, batches []StateBatch) *model {
 		}
 		b := m.insert(s.FirstOffset, s.LastOffset)
 		for _, r := range b.recs {
-			r.state, r.count = s.State, int(s.DeliveryCount)
+			r.state, r.count, r.staged = s.State, int(s.DeliveryCount), s.Staged
 		}
 		m.end = s.LastOffset + 1
 	}
@@ -187,7 +189,7 @@ func (m *model) acknowledge(now time.Duration, member string, acks []Acknowledge
 		var why Reason
 		changed.state, why = outcome(t, uint8(r.count), &lim)
 		b.recs[o] = &changed
-		w.records = append(w.records, StateBatch{o, o, changed.state, int16(r.count), why})
+		w.records = append(w.records, StateBatch{o, o, changed.state, int16(r.count), why, Staged{}})
 		return nil
 	}
 	try := func(a *Acknowledgement) *Refusal {
@@ -197,21 +199,9 @@ func (m *model) acknowledge(now time.Duration, member string, acks []Acknowledge
 		if a.LastOffset < m.start {
 			return nil
 		}
-		n := m.floor(a.FirstOffset)
-		if n < 0 {
-			if a.FirstOffset >= m.start {
-				return refusedUnknown
-			}
-			if n = m.floor(m.start); n < 0 {
-				return refusedException
-			}
-		}
-		end := m.batches[m.floor(a.LastOffset)].last
-		if end < a.FirstOffset {
-			return refusedPastFirst
-		}
-		if end < a.LastOffset {
-			return refusedPastLast
+		n, refusal := m.find(a)
+		if refusal != nil {
+			return refusal
 		}
 		for _, b := range m.batches[n:] {
 			if b.first > a.LastOffset {
@@ -255,6 +245,27 @@ func (m *model) acknowledge(now time.Duration, member string, acks []Acknowledge
 	return m.finish(w), nil
 }
 
+// find is the first batch that a range touches.
+func (m *model) find(a *Acknowledgement) (int, *Refusal) {
+	n := m.floor(a.FirstOffset)
+	if n < 0 {
+		if a.FirstOffset >= m.start {
+			return 0, refusedUnknown
+		}
+		if n = m.floor(m.start); n < 0 {
+			return 0, refusedException
+		}
+	}
+	end := m.batches[m.floor(a.LastOffset)].last
+	if end < a.FirstOffset {
+		return 0, refusedPastFirst
+	}
+	if end < a.LastOffset {
+		return 0, refusedPastLast
+	}
+	return n, nil
+}
+
 func (m *model) finish(w *modelWrite) Write {
 	if len(w.records) == 0 {
 		return Write{}
@@ -268,7 +279,7 @@ func merged(records []StateBatch) []StateBatch {
 	var out []StateBatch
 	for _, r := range records {
 		if n := len(out) - 1; n >= 0 && out[n].LastOffset == r.FirstOffset-1 {
-			if out[n].State == r.State && out[n].DeliveryCount == r.DeliveryCount && out[n].Reason == r.Reason {
+			if out[n].State == r.State && out[n].DeliveryCount == r.DeliveryCount && out[n].Reason == r.Reason && out[n].Staged == r.Staged {
 				out[n].LastOffset = r.LastOffset
 				continue
 			}
@@ -301,10 +312,12 @@ func (m *model) persisted(id uint64, ok bool) (s Settled) {
 			continue
 		}
 		switch {
+		case ok && r.state == TxPending:
+			*r = rec{state: r.state, count: r.count, staged: r.staged, stagedBy: r.stagedBy}
 		case ok:
 			*r = rec{state: r.state, count: r.count}
 		case !r.expired:
-			r.state, r.write = Acquired, 0
+			r.state, r.write, r.staged, r.stagedBy = Acquired, 0, Staged{}, ""
 		case c.FirstOffset < m.start || r.count >= w.limit:
 			*r = rec{state: Archived, count: r.count}
 		default:
@@ -406,7 +419,7 @@ func (m *model) expire(now time.Duration, lim Limits, one bool) Write {
 			}
 			s, why := m.after(o, r, lim)
 			*r = rec{state: s, count: r.count}
-			w.records = append(w.records, StateBatch{o, o, s, int16(r.count), why})
+			w.records = append(w.records, StateBatch{o, o, s, int16(r.count), why, Staged{}})
 			if one && batch == nil && b.split {
 				return false
 			}
@@ -437,7 +450,7 @@ func (m *model) release(member string, lim Limits) Write {
 		}
 		s, why := m.after(o, r, lim)
 		r.state, r.write = s, w.id
-		w.records = append(w.records, StateBatch{o, o, s, int16(r.count), why})
+		w.records = append(w.records, StateBatch{o, o, s, int16(r.count), why, Staged{}})
 		return true
 	})
 	return m.finish(w)
@@ -453,7 +466,7 @@ func (m *model) completeArchiving(first, last int64) Write {
 					b.split = true
 				}
 				r.state = Archived
-				w.records = append(w.records, StateBatch{o, o, Archived, int16(r.count), ReasonNone})
+				w.records = append(w.records, StateBatch{o, o, Archived, int16(r.count), ReasonNone, Staged{}})
 			}
 		}
 	}
@@ -465,6 +478,7 @@ func (m *model) logStartMoved(to int64) bool {
 		return false
 	}
 	m.archive(m.start, to-1, Available)
+	m.archive(m.start, to-1, TxPending)
 	m.start = to
 	m.end = max(m.end, to)
 	if m.gap() {

@@ -16,17 +16,18 @@ import (
 	"time"
 )
 
-// State is where a record stands. The numbers are those of WriteShareGroupState; 5 is kept free for a record
-// whose acknowledgement waits for a transaction.
+// State is where a record stands. The numbers are those of WriteShareGroupState.
 type State uint8
 
-// Acquired is never persisted. Acknowledged and Archived are terminal: nothing leads out of them.
+// Acquired is never persisted. Acknowledged and Archived are terminal: nothing leads out of them. A record that is
+// TxPending was acknowledged in a transaction, whose end decides what becomes of it (KIP-1289).
 const (
 	Available    State = 0
 	Acquired     State = 1
 	Acknowledged State = 2
 	Archiving    State = 3
 	Archived     State = 4
+	TxPending    State = 5
 )
 
 // String is the name Kafka uses.
@@ -42,6 +43,8 @@ func (s State) String() string {
 		return "ARCHIVING"
 	case Archived:
 		return "ARCHIVED"
+	case TxPending:
+		return "TX_PENDING"
 	}
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
@@ -65,6 +68,7 @@ type StateBatch struct {
 	State         State
 	DeliveryCount int16
 	Reason        Reason
+	Staged        Staged // where State is TxPending
 }
 
 // Limits are the group's configs that apply to one call. They are read at each call, so a changed config counts
@@ -101,6 +105,7 @@ const maxBatchRecords = 1 << 24
 //	complete = terminal records at or above start, unanswered writes included
 //	below = records under start that are not terminal or wait for an answer
 //	a record has a lock iff it is ACQUIRED or waits for an answer; lock.n counts them
+//	a record is TX_PENDING iff one of staged covers it, and these ascend and are disjoint
 type Partition struct {
 	ring
 	start     int64 // first offset in flight
@@ -111,6 +116,7 @@ type Partition struct {
 	gap       gapWindow
 	locks     lockTable
 	writes    writeTable
+	staged    []stagedRun
 	spare     []*split
 	counters  *Counters // nil: nothing is counted
 }
@@ -145,7 +151,7 @@ func Restore(startOffset int64, batches []StateBatch) (*Partition, error) {
 			return nil, fmt.Errorf("state batch %d-%d is not 1 to %d records long", s.FirstOffset, s.LastOffset, maxBatchRecords)
 		case s.FirstOffset < next:
 			return nil, fmt.Errorf("state batch %d-%d begins before %d, the end of the one before", s.FirstOffset, s.LastOffset, next)
-		case s.State > Archived || s.State == Acquired || s.DeliveryCount < 0:
+		case s.State > TxPending || s.State == Acquired || s.DeliveryCount < 0:
 			return nil, fmt.Errorf("state batch %d-%d has state %d and delivery count %d, which is never persisted",
 				s.FirstOffset, s.LastOffset, s.State, s.DeliveryCount)
 		}
@@ -155,6 +161,9 @@ func Restore(startOffset int64, batches []StateBatch) (*Partition, error) {
 		next = s.LastOffset + 1
 		p.add(p.tail, batch{first: s.FirstOffset, last: s.LastOffset, state: s.State,
 			count: uint8(min(int(s.DeliveryCount), MaxDeliveryCount))})
+		if s.State == TxPending {
+			p.staged = append(p.staged, stagedRun{first: s.FirstOffset, last: s.LastOffset, Staged: s.Staged})
+		}
 	}
 	p.end = next
 	p.gap.end = next

@@ -54,13 +54,18 @@ func (t *writeTable) begin() *write {
 
 // note adds records to a write; a run that goes on is one batch.
 func (w *write) note(first, last int64, s State, count uint8, why Reason) {
+	w.noteStaged(first, last, s, count, why, Staged{})
+}
+
+func (w *write) noteStaged(first, last int64, s State, count uint8, why Reason, staged Staged) {
 	if n := len(w.batches); n > 0 {
-		if l := &w.batches[n-1]; l.LastOffset == first-1 && l.State == s && l.DeliveryCount == int16(count) && l.Reason == why {
+		l := &w.batches[n-1]
+		if l.LastOffset == first-1 && l.State == s && l.DeliveryCount == int16(count) && l.Reason == why && l.Staged == staged {
 			l.LastOffset = last
 			return
 		}
 	}
-	w.batches = append(w.batches, StateBatch{FirstOffset: first, LastOffset: last, State: s, DeliveryCount: int16(count), Reason: why})
+	w.batches = append(w.batches, StateBatch{FirstOffset: first, LastOffset: last, State: s, DeliveryCount: int16(count), Reason: why, Staged: staged})
 }
 
 func (t *writeTable) finish(w *write, p *Partition, transition bool, limit int) Write {
@@ -112,6 +117,9 @@ func (p *Partition) Persisted(id uint64, errorCode int16) Settled {
 		before := p.available
 		for i := range w.batches {
 			p.settle(&w.batches[i], w.limit, commit)
+			if w.batches[i].State == TxPending {
+				p.stageSettled(&w.batches[i], commit)
+			}
 		}
 		s.Available = p.available > before
 	}

@@ -43,11 +43,7 @@ func (x *pair) same(t *rapid.T) {
 func (m *model) records(now time.Duration) []string {
 	var out []string
 	m.each(func(o int64, b *modelBatch, r *rec) bool {
-		left := time.Duration(0)
-		if r.member != "" {
-			left = max(0, r.deadline-now)
-		}
-		out = append(out, fmt.Sprint(o, r.state, r.count, r.write != 0, r.member, left, b.first, b.split))
+		out = append(out, fmt.Sprint(o, r.state, r.count, r.write != 0, r.holder(), r.lockLeft(now), b.first, b.split, r.staged))
 		return true
 	})
 	return out
@@ -57,7 +53,7 @@ func (x *pair) records() []string {
 	var out []string
 	for _, r := range x.p.Describe(nil, x.time()) {
 		for o := r.FirstOffset; o <= r.LastOffset; o++ {
-			out = append(out, fmt.Sprint(o, r.State, r.DeliveryCount, r.Pending, r.Member, r.LockLeft, r.Batch, r.Split))
+			out = append(out, fmt.Sprint(o, r.State, r.DeliveryCount, r.Pending, r.Member, r.LockLeft, r.Batch, r.Split, r.Staged))
 		}
 	}
 	return out
@@ -199,9 +195,13 @@ func (x *pair) restore(t *rapid.T) {
 	for range rapid.IntRange(0, 5).Draw(t, "state batches") {
 		first := next + int64(rapid.IntRange(0, 2).Draw(t, "hole"))*int64(rapid.IntRange(0, 4).Draw(t, "hole size"))
 		last := first + int64(rapid.IntRange(0, 7).Draw(t, "size"))
-		batches = append(batches, StateBatch{FirstOffset: first, LastOffset: last,
-			State:         rapid.SampledFrom([]State{Available, Acknowledged, Archiving, Archived}).Draw(t, "state"),
-			DeliveryCount: int16(rapid.IntRange(0, 4).Draw(t, "count"))})
+		b := StateBatch{FirstOffset: first, LastOffset: last,
+			State:         rapid.SampledFrom([]State{Available, Acknowledged, Archiving, Archived, TxPending}).Draw(t, "state"),
+			DeliveryCount: int16(rapid.IntRange(0, 4).Draw(t, "count"))}
+		if b.State == TxPending {
+			b.Staged = Staged{ProducerID: int64(rapid.IntRange(1, 2).Draw(t, "producer")), ProducerEpoch: 3, Type: TypeAccept, Committed: Acknowledged}
+		}
+		batches = append(batches, b)
 		next = last + 1
 	}
 	p, err := Restore(start, batches)
@@ -239,6 +239,8 @@ func TestAgainstModel(t *testing.T) {
 			"acknowledge":  x.acknowledge,
 			"held":         x.acknowledgeHeld,
 			"heldMore":     x.acknowledgeHeld,
+			"stage":        x.stageHeld,
+			"resolve":      x.resolveStaged,
 			"answer": func(t *rapid.T) {
 				if len(x.m.writes) == 0 {
 					t.Skip("nothing to answer")

@@ -81,7 +81,7 @@ func TestPull20286LateAnswers(t *testing.T) {
 // https://github.com/apache/kafka/pull/18696
 func TestPull18696HoleOfAFormerLeader(t *testing.T) {
 	d := newDesk(t, 11, 10, 5, 5, 10)
-	p, err := Restore(11, []StateBatch{{11, 20, Acknowledged, 1, 0}, {26, 30, Acknowledged, 1, 0}})
+	p, err := Restore(11, []StateBatch{{11, 20, Acknowledged, 1, 0, Staged{}}, {26, 30, Acknowledged, 1, 0, Staged{}}})
 	require.NoError(t, err)
 	d.p = p
 	require.Equal(t, int64(21), d.p.StartOffset())
@@ -92,13 +92,13 @@ func TestPull18696HoleOfAFormerLeader(t *testing.T) {
 	d.ok("m1", ack(21, 25, TypeAccept))
 	require.Equal(t, int64(41), d.p.StartOffset())
 
-	p, err = Restore(11, []StateBatch{{11, 20, Acknowledged, 1, 0}, {26, 30, Acknowledged, 1, 0}})
+	p, err = Restore(11, []StateBatch{{11, 20, Acknowledged, 1, 0, Staged{}}, {26, 30, Acknowledged, 1, 0, Staged{}}})
 	require.NoError(t, err)
 	d.p, d.log = p, []Bounds{{0, 30}, {31, 40}}
 	require.Equal(t, "21-23x1", d.fetch("m1", RecordLimit, 3, 3), "one producer batch over all of it")
 	require.Equal(t, "24-25x1 31-31x1", d.fetch("m1", RecordLimit, 3, 3))
 
-	p, err = Restore(0, []StateBatch{{5, 9, Available, 2, 0}})
+	p, err = Restore(0, []StateBatch{{5, 9, Available, 2, 0, Staged{}}})
 	require.NoError(t, err)
 	d.p, d.log = p, []Bounds{{3, 4}, {5, 9}}
 	require.Equal(t, "3-4x1 5-9x3", d.all("m1"), "0-2 are gone from the log")

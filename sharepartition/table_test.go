@@ -387,12 +387,12 @@ func TestDeadLetter(t *testing.T) {
 	d.lim.DeadLetter, d.lim.DeliveryCount = true, 2
 	require.Equal(t, "0-3x1", d.all("m1"))
 	s := d.ok("m1", ack(0, 3, TypeReject, TypeGap, TypeRelease, TypeAccept))
-	require.Equal(t, []StateBatch{{0, 0, Archiving, 1, ReasonRejected}}, s.Archiving)
+	require.Equal(t, []StateBatch{{0, 0, Archiving, 1, ReasonRejected, Staged{}}}, s.Archiving)
 	require.False(t, s.StartMoved)
 	require.Equal(t, int64(2), d.p.DeliveryCompleteCount(), "ARCHIVING does not count")
 	require.Equal(t, "2-2x2", d.all("m1"))
 	s = d.ok("m1", ack(2, 2, TypeRelease))
-	require.Equal(t, []StateBatch{{2, 2, Archiving, 2, ReasonExceeded}}, s.Archiving)
+	require.Equal(t, []StateBatch{{2, 2, Archiving, 2, ReasonExceeded, Staged{}}}, s.Archiving)
 	w := d.p.CompleteArchiving(2, 2)
 	require.Equal(t, "2-2 ARCHIVED x2", batches(w.Batches))
 	require.False(t, d.answer(w, errorcode.None).StartMoved)
@@ -400,9 +400,9 @@ func TestDeadLetter(t *testing.T) {
 	require.Equal(t, int64(4), d.p.StartOffset())
 	require.Zero(t, d.p.CompleteArchiving(0, 3).ID)
 
-	p, err := Restore(0, []StateBatch{{0, 1, Archiving, 1, 0}, {2, 2, Archiving, 5, 0}})
+	p, err := Restore(0, []StateBatch{{0, 1, Archiving, 1, 0, Staged{}}, {2, 2, Archiving, 5, 0, Staged{}}})
 	require.NoError(t, err)
-	require.Equal(t, []StateBatch{{0, 1, Archiving, 1, ReasonRejected}, {2, 2, Archiving, 5, ReasonExceeded}}, p.Archiving(nil, 5))
+	require.Equal(t, []StateBatch{{0, 1, Archiving, 1, ReasonRejected, Staged{}}, {2, 2, Archiving, 5, ReasonExceeded, Staged{}}}, p.Archiving(nil, 5))
 
 	d = newDesk(t, 2)
 	d.lim.DeadLetter, d.lim.DeliveryCount = true, 2
@@ -412,7 +412,7 @@ func TestDeadLetter(t *testing.T) {
 		w = d.p.Expire(d.now, d.lim)
 		s = d.answer(w, errorcode.CoordinatorNotAvailable)
 	}
-	require.Equal(t, []StateBatch{{0, 1, Archiving, 2, ReasonExceeded}}, s.Archiving, "the end of a lock stands all the same")
+	require.Equal(t, []StateBatch{{0, 1, Archiving, 2, ReasonExceeded, Staged{}}}, s.Archiving, "the end of a lock stands all the same")
 }
 
 // TestAborted cuts aborted offsets out of what was acquired.
@@ -454,15 +454,14 @@ func TestCompaction(t *testing.T) {
 // TestRestoreRefuses bad state without a panic.
 func TestRestoreRefuses(t *testing.T) {
 	for name, b := range map[string][]StateBatch{
-		"below start":  {{0, 9, Available, 1, 0}},
-		"backwards":    {{9, 8, Available, 1, 0}},
-		"overlap":      {{5, 9, Available, 1, 0}, {9, 12, Available, 1, 0}},
-		"acquired":     {{5, 9, Acquired, 1, 0}},
-		"transaction":  {{5, 9, 5, 1, 0}},
-		"no state":     {{5, 9, 7, 1, 0}},
-		"negative":     {{5, 9, Available, -1, 0}},
-		"endless":      {{5, 1<<63 - 1, Available, 1, 0}},
-		"much too big": {{5, 5 + 1<<24, Available, 1, 0}},
+		"below start":  {{0, 9, Available, 1, 0, Staged{}}},
+		"backwards":    {{9, 8, Available, 1, 0, Staged{}}},
+		"overlap":      {{5, 9, Available, 1, 0, Staged{}}, {9, 12, Available, 1, 0, Staged{}}},
+		"acquired":     {{5, 9, Acquired, 1, 0, Staged{}}},
+		"no state":     {{5, 9, 7, 1, 0, Staged{}}},
+		"negative":     {{5, 9, Available, -1, 0, Staged{}}},
+		"endless":      {{5, 1<<63 - 1, Available, 1, 0, Staged{}}},
+		"much too big": {{5, 5 + 1<<24, Available, 1, 0, Staged{}}},
 	} {
 		_, err := Restore(5, b)
 		require.Error(t, err, name)
