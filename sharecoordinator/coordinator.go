@@ -40,6 +40,7 @@ type Batch struct {
 	LastOffset    int64
 	State         int8
 	DeliveryCount int16
+	Staged        Staged // where State is 5, TX_PENDING
 }
 
 // State is what is persisted of a share partition.
@@ -78,6 +79,8 @@ type Config struct {
 	Exists func(topic [16]byte, partition int32) bool
 	// Release is what the line of Apache Kafka does in its own way, nil for the latest.
 	Release *release.Traits
+	// Draft is what the draft of KIP-1289 does in transactions in its own way.
+	Draft Draft
 }
 
 // Coordinator holds the state of all share partitions.
@@ -85,6 +88,7 @@ type Coordinator struct {
 	config Config
 	states map[Key]*state
 	writes int64
+	transactions
 }
 
 // state is a share partition's state with what is needed to go on writing it.
@@ -104,7 +108,7 @@ func New(config Config) *Coordinator {
 	if config.Release == nil {
 		config.Release = release.Latest.Traits()
 	}
-	return &Coordinator{config: config, states: map[Key]*state{}}
+	return &Coordinator{config: config, states: map[Key]*state{}, transactions: newTransactions()}
 }
 
 // Initialize begins a share partition's state anew. A start offset of -1 leaves it to the leader to find one.
@@ -156,7 +160,7 @@ func (c *Coordinator) Read(nowMs int64, k Key, leaderEpoch int32) (State, Record
 	c.writes++
 	next := s.State
 	next.LeaderEpoch = leaderEpoch
-	return next, s.record(nowMs, k, next, nil, c.config.UpdatesPerSnapshot), nil
+	return next, s.record(nowMs, k, next, nil, c.config.UpdatesPerSnapshot, c.rule()), nil
 }
 
 // forbids tells whether an epoch of a request is refused whatever there is.
@@ -202,6 +206,8 @@ func (c *Coordinator) Write(nowMs int64, k Key, u *Update) (Record, *Refusal) {
 		return Record{}, c.fencedStateEpoch()
 	case !c.config.Exists(k.Topic, k.Partition):
 		return Record{}, refuseUnknownPartition
+	case c.tooLate(u.Batches):
+		return Record{}, refuseLateStage
 	}
 	next := s.State
 	switch {
@@ -214,19 +220,19 @@ func (c *Coordinator) Write(nowMs int64, k Key, u *Update) (Record, *Refusal) {
 	case u.StartOffset == s.StartOffset:
 		next.DeliveryCompleteCount = max(s.DeliveryCompleteCount, u.DeliveryCompleteCount)
 	}
-	return s.record(nowMs, k, next, u.Batches, c.config.UpdatesPerSnapshot), nil
+	return s.record(nowMs, k, next, u.Batches, c.config.UpdatesPerSnapshot, c.rule()), nil
 }
 
 // record makes the record that turns s into next with some batches merged into it: an update, or a snapshot where one is due.
-func (s *state) record(nowMs int64, k Key, next State, batches []Batch, updatesPerSnapshot int) Record {
-	batches = merge(nil, batches, next.StartOffset)
+func (s *state) record(nowMs int64, k Key, next State, batches []Batch, updatesPerSnapshot int, rule mergeRule) Record {
+	batches = merge(nil, batches, next.StartOffset, rule)
 	if s.updates < updatesPerSnapshot {
 		return Record{Key: k, Update: &UpdateRecord{
 			SnapshotEpoch: s.snapshotEpoch, LeaderEpoch: next.LeaderEpoch, StartOffset: next.StartOffset,
 			DeliveryCompleteCount: next.DeliveryCompleteCount, Batches: batches,
 		}}
 	}
-	next.Batches = merge(slices.Clone(next.Batches), batches, next.StartOffset)
+	next.Batches = merge(slices.Clone(next.Batches), batches, next.StartOffset, rule)
 	return Record{Key: k, Snapshot: &Snapshot{
 		State: next, SnapshotEpoch: s.snapshotEpoch + 1, CreateTimestamp: nowMs, WriteTimestamp: nowMs,
 	}}
@@ -306,7 +312,7 @@ func (c *Coordinator) Apply(r *Record, offset int64) {
 			State: r.Snapshot.State, snapshotEpoch: r.Snapshot.SnapshotEpoch, fence: r.Snapshot.LeaderEpoch,
 			offset: offset, createTimestamp: r.Snapshot.CreateTimestamp, writeTimestamp: r.Snapshot.WriteTimestamp,
 		}
-		next.Batches = merge(nil, r.Snapshot.Batches, r.Snapshot.StartOffset)
+		next.Batches = merge(nil, r.Snapshot.Batches, r.Snapshot.StartOffset, c.rule())
 		if s != nil {
 			next.fence = max(next.fence, s.fence)
 		}
@@ -316,13 +322,14 @@ func (c *Coordinator) Apply(r *Record, offset int64) {
 			s = &state{State: State{StartOffset: -1, DeliveryCompleteCount: -1}}
 			c.states[r.Key] = s
 		}
-		s.update(r.Update)
+		s.update(r.Update, c.rule())
 	default:
 		delete(c.states, r.Key)
 	}
+	c.indexStaged(r, c.states[r.Key])
 }
 
-func (s *state) update(u *UpdateRecord) {
+func (s *state) update(u *UpdateRecord, rule mergeRule) {
 	s.snapshotEpoch = u.SnapshotEpoch
 	s.updates++
 	if u.LeaderEpoch != -1 {
@@ -333,5 +340,5 @@ func (s *state) update(u *UpdateRecord) {
 		s.StartOffset = u.StartOffset
 	}
 	s.DeliveryCompleteCount = u.DeliveryCompleteCount
-	s.Batches = merge(s.Batches, u.Batches, s.StartOffset)
+	s.Batches = merge(s.Batches, u.Batches, s.StartOffset, rule)
 }

@@ -10,15 +10,15 @@ import (
 const lastOffset = math.MaxInt64 - 1
 
 // merge merges changed batches into those that are stored, in place: where they overlap, the higher delivery count wins and, if that is the
-// same, the higher state. What lies below start is dropped, and neighbours that are alike become one
+// same, the higher state, unless the rule says otherwise. What lies below start is dropped, and neighbours that are alike become one
 // (PersisterStateBatchCombiner). stored keeps State's invariant; changed may be in any order and overlap, though it costs more.
-func merge(stored, changed []Batch, start int64) []Batch {
+func merge(stored, changed []Batch, start int64, rule mergeRule) []Batch {
 	for len(changed) > 0 {
 		run := 0 // the leading batches that are not empty, ascend and are disjoint
 		for run < len(changed) && changed[run].FirstOffset <= changed[run].LastOffset && (run == 0 || changed[run-1].LastOffset < changed[run].FirstOffset) {
 			run++
 		}
-		stored = mergeRun(stored, changed[:run], max(start, 0))
+		stored = mergeRun(stored, changed[:run], max(start, 0), rule)
 		changed = changed[max(run, 1):]
 	}
 	return clip(stored, start)
@@ -38,7 +38,7 @@ func clip(batches []Batch, start int64) []Batch {
 }
 
 // mergeRun merges batches that ascend and are disjoint, as far as they lie in [start, lastOffset], in one walk.
-func mergeRun(stored, run []Batch, start int64) []Batch {
+func mergeRun(stored, run []Batch, start int64, rule mergeRule) []Batch {
 	for len(run) > 0 && run[0].LastOffset < start {
 		run = run[1:]
 	}
@@ -85,7 +85,7 @@ func mergeRun(stored, run []Batch, start int64) []Batch {
 				b.FirstOffset = x.FirstOffset
 			default:
 				end, winner := min(x.LastOffset, b.LastOffset), x
-				if wins(b, x) {
+				if rule(b, x) {
 					winner = b
 				}
 				merged = join(merged, part(winner, x.FirstOffset, end))
@@ -117,15 +117,28 @@ func firstBeginningAfter(batches []Batch, offset int64) int {
 	return i
 }
 
-// wins tells whether batch a stands where both a and b say something.
-func wins(a, b Batch) bool {
-	return a.DeliveryCount > b.DeliveryCount || a.DeliveryCount == b.DeliveryCount && a.State > b.State
+// mergeRule tells whether a changed batch stands where a stored one says something too.
+type mergeRule func(changed, stored Batch) bool
+
+// higherWins is Kafka's rule.
+func higherWins(changed, stored Batch) bool {
+	return changed.DeliveryCount > stored.DeliveryCount || changed.DeliveryCount == stored.DeliveryCount && changed.State > stored.State
+}
+
+// lastWriterWins is higherWins, except that the highest state, that of records which wait for a transaction, neither yields to a higher one nor keeps
+// later ones off: it is left by what is written last.
+func lastWriterWins(changed, stored Batch) bool {
+	if changed.State == txPending || stored.State == txPending {
+		return true
+	}
+	return higherWins(changed, stored)
 }
 
 // part is the part of a batch in [first, last], empty where first > last.
 func part(b Batch, first, last int64) Batch {
 	first, last = max(first, b.FirstOffset), min(last, b.LastOffset)
-	return Batch{first, last, b.State, b.DeliveryCount}
+	b.FirstOffset, b.LastOffset = first, last
+	return b
 }
 
 // join appends a batch that is not empty, to the last one where the two are alike and touch.
@@ -133,7 +146,7 @@ func join(batches []Batch, b Batch) []Batch {
 	if b.FirstOffset > b.LastOffset {
 		return batches
 	}
-	if n := len(batches) - 1; n >= 0 && batches[n].LastOffset+1 == b.FirstOffset && batches[n].State == b.State && batches[n].DeliveryCount == b.DeliveryCount {
+	if n := len(batches) - 1; n >= 0 && batches[n].LastOffset+1 == b.FirstOffset && batches[n].State == b.State && batches[n].DeliveryCount == b.DeliveryCount && batches[n].Staged == b.Staged {
 		batches[n].LastOffset = b.LastOffset
 		return batches
 	}

@@ -52,7 +52,7 @@ func (n naive) merge(changed []Batch, start int64) {
 func (n naive) batches() []Batch {
 	var out []Batch
 	for _, o := range slices.Sorted(maps.Keys(n)) {
-		out = join(out, Batch{o, o, n[o].state, n[o].count})
+		out = join(out, Batch{o, o, n[o].state, n[o].count, Staged{}})
 	}
 	return out
 }
@@ -60,7 +60,7 @@ func (n naive) batches() []Batch {
 func anyBatches(t *rapid.T, label string) []Batch {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Batch {
 		first := rapid.Int64Range(0, 40).Draw(t, "first")
-		return Batch{first, first + rapid.Int64Range(-1, 12).Draw(t, "length"), rapid.SampledFrom([]int8{0, 2, 3, 4}).Draw(t, "state"), rapid.Int16Range(1, 3).Draw(t, "count")}
+		return Batch{first, first + rapid.Int64Range(-1, 12).Draw(t, "length"), rapid.SampledFrom([]int8{0, 2, 3, 4}).Draw(t, "state"), rapid.Int16Range(1, 3).Draw(t, "count"), Staged{}}
 	}), 0, 6).Draw(t, label)
 }
 
@@ -72,7 +72,7 @@ func TestMergeAgainstOffsets(t *testing.T) {
 			start = max(start, rapid.Int64Range(-1, 45).Draw(t, "start"))
 			changed := anyBatches(t, "changed")
 			before := slices.Clone(changed)
-			stored = merge(stored, changed, start)
+			stored = merge(stored, changed, start, higherWins)
 			require.Equal(t, before, changed, "what is merged is not touched")
 			model.merge(changed, start)
 			require.Equal(t, model.batches(), append([]Batch(nil), stored...))
@@ -82,10 +82,10 @@ func TestMergeAgainstOffsets(t *testing.T) {
 }
 
 func TestMergeAtTheEndsOfOffsets(t *testing.T) {
-	all := Batch{math.MinInt64, math.MaxInt64, 2, 1}
-	assert.Equal(t, []Batch{{0, lastOffset, 2, 1}}, merge(nil, []Batch{all}, math.MinInt64))
-	assert.Equal(t, []Batch{{0, lastOffset, 2, 1}}, merge([]Batch{{5, 9, 0, 1}, {lastOffset, lastOffset, 2, 1}}, []Batch{all}, -1))
-	assert.Empty(t, merge(nil, []Batch{all}, math.MaxInt64))
+	all := Batch{math.MinInt64, math.MaxInt64, 2, 1, Staged{}}
+	assert.Equal(t, []Batch{{0, lastOffset, 2, 1, Staged{}}}, merge(nil, []Batch{all}, math.MinInt64, higherWins))
+	assert.Equal(t, []Batch{{0, lastOffset, 2, 1, Staged{}}}, merge([]Batch{{5, 9, 0, 1, Staged{}}, {lastOffset, lastOffset, 2, 1, Staged{}}}, []Batch{all}, -1, higherWins))
+	assert.Empty(t, merge(nil, []Batch{all}, math.MaxInt64, higherWins))
 }
 
 // TestWritesAgainstOffsets drives a coordinator with every kind of call. After each call its state is that of the naive model and of a
@@ -193,7 +193,7 @@ func TestSnapshotEveryFewUpdates(t *testing.T) {
 			r := newReplayed(t, Config{UpdatesPerSnapshot: c.updates, Exists: func([16]byte, int32) bool { return true }})
 			require.Nil(t, r.initialize(exampleKey, 2, -1))
 			for i := range int64(6) {
-				r.write(exampleKey, i, 0, Batch{i, i, 2, 1})
+				r.write(exampleKey, i, 0, Batch{i, i, 2, 1, Staged{}})
 			}
 			var kinds []byte
 			snapshots := int32(-1)
@@ -219,9 +219,9 @@ func TestSnapshotEveryFewUpdates(t *testing.T) {
 func TestUpdatesAreMerged(t *testing.T) {
 	r := newReplayed(t, Config{UpdatesPerSnapshot: 500, Exists: func([16]byte, int32) bool { return true }})
 	require.Nil(t, r.initialize(exampleKey, 2, 10))
-	record, no := r.c.Write(r.now, exampleKey, &Update{StateEpoch: 2, StartOffset: 3, Batches: []Batch{{14, 15, 2, 1}, {8, 13, 2, 1}, {14, 14, 0, 2}}})
+	record, no := r.c.Write(r.now, exampleKey, &Update{StateEpoch: 2, StartOffset: 3, Batches: []Batch{{14, 15, 2, 1, Staged{}}, {8, 13, 2, 1, Staged{}}, {14, 14, 0, 2, Staged{}}}})
 	require.Nil(t, no)
-	assert.Equal(t, []Batch{{10, 13, 2, 1}, {14, 14, 0, 2}, {15, 15, 2, 1}}, record.Update.Batches)
+	assert.Equal(t, []Batch{{10, 13, 2, 1, Staged{}}, {14, 14, 0, 2, Staged{}}, {15, 15, 2, 1, Staged{}}}, record.Update.Batches)
 }
 
 func TestTopicDeleted(t *testing.T) {
@@ -259,16 +259,16 @@ func TestColdSnapshots(t *testing.T) {
 	require.Nil(t, r.initialize(cold, 2, 7))
 	require.Nil(t, r.initialize(hot, 2, 0))
 	for i := range int64(6) {
-		r.write(hot, i, 0, Batch{i, i, 2, 1})
+		r.write(hot, i, 0, Batch{i, i, 2, 1, Staged{}})
 	}
 	assert.Equal(t, map[int32]int64{0: 0}, r.c.Redundant(1))
 	const age = 1000
 	assert.Empty(t, r.c.ColdSnapshots(r.now, age, 1))
 	created := r.c.states[cold].createTimestamp
 	r.now += age
-	r.write(hot, 6, 0, Batch{6, 6, 2, 1})
-	r.write(hot, 7, 0, Batch{7, 7, 2, 1})
-	r.write(hot, 8, 0, Batch{8, 8, 2, 1})
+	r.write(hot, 6, 0, Batch{6, 6, 2, 1, Staged{}})
+	r.write(hot, 7, 0, Batch{7, 7, 2, 1, Staged{}})
+	r.write(hot, 8, 0, Batch{8, 8, 2, 1, Staged{}})
 	records := r.c.ColdSnapshots(r.now, age, 1)
 	require.Len(t, records, 1)
 	assert.Equal(t, cold, records[0].Key)

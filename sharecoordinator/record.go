@@ -44,7 +44,7 @@ const (
 	updateType   int16 = 1
 )
 
-// batchSize is the number of bytes of an encoded batch: two offsets, state, count and an empty tag section.
+// batchSize is the least number of bytes of an encoded batch: two offsets, state, count and an empty tag section.
 const batchSize = 8 + 8 + 1 + 2 + 1
 
 // Encode returns the record's key and value in Kafka's own format; a tombstone's value is nil.
@@ -92,7 +92,7 @@ func encodeBatches(e *protocol.Encoder, batches []Batch, deliveryCompleteCount i
 		e.Int64(b.LastOffset)
 		e.Int8(b.State)
 		e.Int16(b.DeliveryCount)
-		e.EndTags()
+		encodeStaged(e, &b)
 	}
 	if deliveryCompleteCount == -1 { // the tag's default
 		e.EndTags()
@@ -186,8 +186,12 @@ func (d *decoder) batches() ([]Batch, int32) {
 	}
 	var batches []Batch
 	for range n {
-		batches = append(batches, Batch{d.int64(), d.int64(), d.int8(), d.int16()})
-		d.tags(func(int, []byte) {})
+		b := Batch{FirstOffset: d.int64(), LastOffset: d.int64(), State: d.int8(), DeliveryCount: d.int16()}
+		if b.State == txPending {
+			b.Staged = noStaged
+		}
+		d.tags(func(tag int, value []byte) { b.Staged.decode(tag, value) })
+		batches = append(batches, b)
 	}
 	count := int32(-1)
 	d.tags(func(tag int, value []byte) {

@@ -60,7 +60,7 @@ func fields(t *testing.T, text string) []byte {
 }
 
 func TestRecordsAreKafkas(t *testing.T) {
-	batches := []Batch{{10, 11, 2, 1}, {15, 16, 0, 3}}
+	batches := []Batch{{10, 11, 2, 1, Staged{}}, {15, 16, 0, 3, Staged{}}}
 	snapshot := func(complete int32) *Snapshot {
 		return &Snapshot{
 			State:         State{StateEpoch: 5, LeaderEpoch: 7, StartOffset: 10, DeliveryCompleteCount: complete, Batches: batches},
@@ -135,8 +135,8 @@ func TestDecodeRefuses(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	for _, r := range []Record{
 		{Key: exampleKey},
-		{Key: exampleKey, Snapshot: &Snapshot{State: State{StartOffset: 3, DeliveryCompleteCount: 1, Batches: []Batch{{3, 4, 2, 1}, {4, 9, 4, 2}}}}},
-		{Key: exampleKey, Update: &UpdateRecord{StartOffset: -1, LeaderEpoch: -1, DeliveryCompleteCount: -1, Batches: []Batch{{9, 3, 0, 1}}}},
+		{Key: exampleKey, Snapshot: &Snapshot{State: State{StartOffset: 3, DeliveryCompleteCount: 1, Batches: []Batch{{3, 4, 2, 1, Staged{}}, {4, 9, 4, 2, Staged{}}}}}},
+		{Key: exampleKey, Update: &UpdateRecord{StartOffset: -1, LeaderEpoch: -1, DeliveryCompleteCount: -1, Batches: []Batch{{9, 3, 0, 1, Staged{}}}}},
 	} {
 		key, value := r.Encode()
 		f.Add(key, value)

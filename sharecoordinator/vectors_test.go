@@ -68,16 +68,16 @@ var leaderDoes = map[string]func(r *replayed, k Key){
 		r.initialize(k, 2, -1)
 		r.read(k, 0)
 	},
-	"own-read-after-ack-3-4": func(r *replayed, k Key) { r.write(k, 0, 2, Batch{3, 4, 2, 1}) },
+	"own-read-after-ack-3-4": func(r *replayed, k Key) { r.write(k, 0, 2, Batch{3, 4, 2, 1, Staged{}}) },
 	"own-read-after-release-reject-gap": func(r *replayed, k Key) {
-		r.write(k, 0, 2, Batch{6, 6, 0, 1})
-		r.write(k, 0, 3, Batch{7, 7, 4, 1})
-		r.write(k, 0, 4, Batch{8, 8, 4, 1})
+		r.write(k, 0, 2, Batch{6, 6, 0, 1, Staged{}})
+		r.write(k, 0, 3, Batch{7, 7, 4, 1, Staged{}})
+		r.write(k, 0, 4, Batch{8, 8, 4, 1, Staged{}})
 	},
-	"own-read-after-0-2": func(r *replayed, k Key) { r.write(k, 0, 7, Batch{0, 2, 2, 1}) },
+	"own-read-after-0-2": func(r *replayed, k Key) { r.write(k, 0, 7, Batch{0, 2, 2, 1, Staged{}}) },
 	"own-read-at-end": func(r *replayed, k Key) {
-		r.write(k, 5, 4, Batch{5, 5, 2, 1}, Batch{9, 9, 2, 1})
-		r.write(k, 6, 4, Batch{6, 6, 2, 2})
+		r.write(k, 5, 4, Batch{5, 5, 2, 1, Staged{}}, Batch{9, 9, 2, 1, Staged{}})
+		r.write(k, 6, 4, Batch{6, 6, 2, 2, Staged{}})
 	},
 }
 
@@ -157,7 +157,7 @@ func (r *replayed) serve(q kmsg.Request) kmsg.Response {
 		t.TopicID, e.Partition = q.Topics[0].TopicID, a.Partition
 		u := &Update{StateEpoch: a.StateEpoch, LeaderEpoch: a.LeaderEpoch, StartOffset: a.StartOffset, DeliveryCompleteCount: a.DeliveryCompleteCount}
 		for _, b := range a.StateBatches {
-			u.Batches = append(u.Batches, Batch{b.FirstOffset, b.LastOffset, b.DeliveryState, b.DeliveryCount})
+			u.Batches = append(u.Batches, Batch{b.FirstOffset, b.LastOffset, b.DeliveryState, b.DeliveryCount, Staged{}})
 		}
 		e.ErrorCode, e.ErrorMessage = code(r.update(Key{q.GroupID, t.TopicID, a.Partition}, u))
 		t.Partitions = append(t.Partitions, e)

@@ -1,0 +1,246 @@
+package sharecoordinator
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"kshare/protocol"
+	"kshare/protocol/errorcode"
+)
+
+// txPending is the state of records that wait for a transaction (KIP-1289).
+const txPending int8 = 5
+
+// Staged is what is persisted of a batch in state TX_PENDING: the producer whose transaction decides about it, how it was acknowledged, and the
+// state that it has once the transaction is committed. A batch in another state has the zero value.
+type Staged struct {
+	ProducerID    int64
+	ProducerEpoch int16
+	Type          int8
+	DeliveryState int8
+}
+
+// noStaged is what the fields are where a record leaves them out.
+var noStaged = Staged{-1, -1, -1, -1}
+
+// Tags of the fields of Staged, which KIP-1289 adds to a state batch.
+const (
+	stagedProducerIDTag = iota
+	stagedProducerEpochTag
+	stagedTypeTag
+	stagedDeliveryStateTag
+	stagedTags
+)
+
+// encodeStaged writes the tagged fields of a batch, none unless it waits for a transaction: others are as KIP-932 has them, byte for byte.
+func encodeStaged(e *protocol.Encoder, b *Batch) {
+	if b.State != txPending {
+		e.EndTags()
+		return
+	}
+	e.Uvarint(stagedTags)
+	e.Tag(stagedProducerIDTag, func() { e.Int64(b.Staged.ProducerID) })
+	e.Tag(stagedProducerEpochTag, func() { e.Int16(b.Staged.ProducerEpoch) })
+	e.Tag(stagedTypeTag, func() { e.Int8(b.Staged.Type) })
+	e.Tag(stagedDeliveryStateTag, func() { e.Int8(b.Staged.DeliveryState) })
+}
+
+// decode reads a tagged field; one that is unknown or of another length is passed over.
+func (s *Staged) decode(tag int, value []byte) {
+	switch {
+	case tag == stagedProducerIDTag && len(value) == 8:
+		s.ProducerID = int64(binary.BigEndian.Uint64(value))
+	case tag == stagedProducerEpochTag && len(value) == 2:
+		s.ProducerEpoch = int16(binary.BigEndian.Uint16(value))
+	case tag == stagedTypeTag && len(value) == 1:
+		s.Type = int8(value[0])
+	case tag == stagedDeliveryStateTag && len(value) == 1:
+		s.DeliveryState = int8(value[0])
+	}
+}
+
+// Draft is what the draft implementation of KIP-1289 does, and this coordinator does not: with the zero value every
+// acknowledgement of a transaction takes effect once or not at all.
+type Draft struct {
+	// NoLateStageFence stores what is staged for a transaction that has ended: nothing ever resolves it.
+	NoLateStageFence bool
+	// ExactEpochs has a marker end only what was staged in the epoch before its own, or from transaction.version 1 down in its own.
+	ExactEpochs bool
+	// NoCoordinatorEpochs takes markers of transaction coordinators that have been replaced.
+	NoCoordinatorEpochs bool
+	// HigherStateWins merges TX_PENDING as it does other states: no later write of the same delivery gets past it.
+	HigherStateWins bool
+}
+
+var refuseLateStage = &Refusal{errorcode.InvalidProducerEpoch, "The transaction has ended."}
+
+// transactions is what is known of transactions: where they wait, and which have ended.
+type transactions struct {
+	// staged are the share partitions in which a producer's transaction waits. Those that it does not wait in any more may be among them.
+	staged map[int64]map[Key]struct{}
+	ended  map[int64]ended
+}
+
+// ended is the last end of a producer's transactions. It need not outlive the process: what is staged too late is on its way within it.
+type ended struct {
+	epoch            int16
+	coordinatorEpoch int32
+}
+
+func newTransactions() transactions {
+	return transactions{map[int64]map[Key]struct{}{}, map[int64]ended{}}
+}
+
+func (c *Coordinator) rule() mergeRule {
+	if c.config.Draft.HigherStateWins {
+		return higherWins
+	}
+	return lastWriterWins
+}
+
+// tooLate tells whether a batch is staged for a transaction that has ended.
+func (c *Coordinator) tooLate(batches []Batch) bool {
+	if c.config.Draft.NoLateStageFence {
+		return false
+	}
+	for i := range batches {
+		if b := &batches[i]; b.State == txPending {
+			if end, ok := c.ended[b.Staged.ProducerID]; ok && b.Staged.ProducerEpoch < end.epoch {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// indexStaged notes where transactions wait after a record.
+func (c *Coordinator) indexStaged(r *Record, s *state) {
+	var batches []Batch
+	switch {
+	case s == nil:
+	case r.Snapshot != nil:
+		batches = s.Batches
+	case r.Update != nil:
+		batches = r.Update.Batches
+	}
+	for i := range batches {
+		if b := &batches[i]; b.State == txPending {
+			in := c.staged[b.Staged.ProducerID]
+			if in == nil {
+				in = map[Key]struct{}{}
+				c.staged[b.Staged.ProducerID] = in
+			}
+			in[r.Key] = struct{}{}
+		}
+	}
+}
+
+// Marker is the end of a producer's transaction as its coordinator tells it.
+type Marker struct {
+	ProducerID       int64
+	ProducerEpoch    int16
+	CoordinatorEpoch int32
+	Commit           bool
+	Version          int8 // transaction.version: from 2 on the epoch is above that of the transaction
+}
+
+// Ending is what the end of a transaction makes of one share partition: the record to be stored, and the batches that are decided, each with what
+// was staged and the state that follows.
+type Ending struct {
+	Record  Record
+	Decided []Batch
+}
+
+// EndTransaction decides what becomes of all that waits for a transaction in a partition of __share_group_state, of so many. after is the state that
+// a batch of a share partition has then. The caller stores all records and applies them, and calls TransactionEnded. Nothing waiting is no error.
+func (c *Coordinator) EndTransaction(nowMs int64, partition, partitions int32, m Marker, after func(Key, *Batch) int8) ([]Ending, *Refusal) {
+	if m.Version < 2 {
+		return nil, &Refusal{errorcode.UnsupportedVersion, "Share groups take part in transactions of version 2."}
+	}
+	if end, ok := c.ended[m.ProducerID]; ok && !c.config.Draft.NoCoordinatorEpochs && m.CoordinatorEpoch < end.coordinatorEpoch {
+		return nil, &Refusal{errorcode.TransactionCoordinatorFenced, "A later transaction coordinator has ended a transaction of the producer."}
+	}
+	var endings []Ending
+	for _, k := range slices.SortedFunc(maps.Keys(c.staged[m.ProducerID]), compareKeys) {
+		if s := c.states[k]; s != nil && PartitionFor(k, partitions) == partition {
+			if e, ok := c.ending(nowMs, k, s, &m, after); ok {
+				endings = append(endings, e)
+			}
+		}
+	}
+	return endings, nil
+}
+
+func compareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Group, b.Group), slices.Compare(a.Topic[:], b.Topic[:]), cmp.Compare(a.Partition, b.Partition))
+}
+
+// ends tells whether a marker is that of the transaction that a batch waits for.
+func (c *Coordinator) ends(m *Marker, b *Batch) bool {
+	if b.State != txPending || b.Staged.ProducerID != m.ProducerID {
+		return false
+	}
+	if c.config.Draft.ExactEpochs {
+		return b.Staged.ProducerEpoch == m.ProducerEpoch-1
+	}
+	return b.Staged.ProducerEpoch <= m.ProducerEpoch
+}
+
+// ending is what a marker makes of one share partition, false where nothing in it waits for it.
+func (c *Coordinator) ending(nowMs int64, k Key, s *state, m *Marker, after func(Key, *Batch) int8) (Ending, bool) {
+	e := Ending{}
+	next := s.State
+	next.Batches = make([]Batch, 0, len(s.Batches))
+	for i := range s.Batches {
+		b := s.Batches[i]
+		if c.ends(m, &b) {
+			decided := b
+			decided.State = after(k, &b)
+			e.Decided = append(e.Decided, decided)
+			b.State, b.Staged = decided.State, Staged{}
+			if terminal(b.State) && next.DeliveryCompleteCount >= 0 {
+				next.DeliveryCompleteCount += int32(b.LastOffset - b.FirstOffset + 1)
+			}
+		}
+		next.Batches = join(next.Batches, b)
+	}
+	if len(e.Decided) == 0 {
+		return e, false
+	}
+	e.Record = Record{Key: k, Snapshot: &Snapshot{State: next, SnapshotEpoch: s.snapshotEpoch + 1, CreateTimestamp: nowMs, WriteTimestamp: nowMs}}
+	return e, true
+}
+
+// terminal tells whether nothing leads out of a state: ACKNOWLEDGED and ARCHIVED.
+func terminal(state int8) bool { return state == 2 || state == 4 }
+
+// TransactionEnded takes in that a marker has taken effect.
+func (c *Coordinator) TransactionEnded(m Marker) {
+	before, ok := c.ended[m.ProducerID]
+	if !ok || m.ProducerEpoch >= before.epoch {
+		c.ended[m.ProducerID] = ended{m.ProducerEpoch, max(m.CoordinatorEpoch, before.coordinatorEpoch)}
+	}
+	for k := range c.staged[m.ProducerID] {
+		if s := c.states[k]; s == nil || !slices.ContainsFunc(s.Batches, func(b Batch) bool { return b.State == txPending && b.Staged.ProducerID == m.ProducerID }) {
+			delete(c.staged[m.ProducerID], k)
+		}
+	}
+	if len(c.staged[m.ProducerID]) == 0 {
+		delete(c.staged, m.ProducerID)
+	}
+}
+
+// Waiting are the share partitions in which transactions wait, and the producers that they are of, in no order.
+func (c *Coordinator) Waiting() map[Key][]int64 {
+	waiting := map[Key][]int64{}
+	for id, keys := range c.staged {
+		for k := range keys {
+			if s := c.states[k]; s != nil && slices.ContainsFunc(s.Batches, func(b Batch) bool { return b.State == txPending && b.Staged.ProducerID == id }) {
+				waiting[k] = append(waiting[k], id)
+			}
+		}
+	}
+	return waiting
+}

@@ -1,0 +1,179 @@
+package sharecoordinator
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"kshare/protocol/errorcode"
+)
+
+const shards = 5
+
+var otherKey = Key{Group: "g", Topic: [16]byte{7}, Partition: 1}
+
+// transacted is a coordinator of two share partitions that keeps what it stores.
+type transacted struct {
+	t       *testing.T
+	c       *Coordinator
+	records []Record
+}
+
+func newTransacted(t *testing.T, draft Draft) *transacted {
+	x := &transacted{t: t, c: New(Config{UpdatesPerSnapshot: 500, Exists: func([16]byte, int32) bool { return true }, Draft: draft})}
+	for _, k := range []Key{exampleKey, otherKey} {
+		r, no := x.c.Initialize(1, k, 1, 0)
+		require.Nil(t, no)
+		x.apply(r)
+	}
+	return x
+}
+
+func (x *transacted) apply(r Record) {
+	key, value := r.Encode()
+	decoded, err := Decode(key, value)
+	require.NoError(x.t, err)
+	require.Equal(x.t, r, decoded)
+	x.records = append(x.records, r)
+	x.c.Apply(&r, int64(len(x.records)))
+}
+
+func (x *transacted) write(k Key, batches ...Batch) *Refusal {
+	r, no := x.c.Write(1, k, &Update{StateEpoch: 1, StartOffset: 0, Batches: batches})
+	if no == nil {
+		x.apply(r)
+	}
+	return no
+}
+
+func staged(first, last, producer int64, epoch int16, deliveryState int8) Batch {
+	return Batch{first, last, txPending, 1, Staged{producer, epoch, 1, deliveryState}}
+}
+
+// end ends a transaction as the broker does: committed batches have their own state, others are available.
+func (x *transacted) end(m Marker) ([]Ending, *Refusal) {
+	var all []Ending
+	for partition := range int32(shards) {
+		endings, no := x.c.EndTransaction(2, partition, shards, m, func(_ Key, b *Batch) int8 {
+			if m.Commit {
+				return b.Staged.DeliveryState
+			}
+			return 0
+		})
+		if no != nil {
+			return nil, no
+		}
+		for _, e := range endings {
+			x.apply(e.Record)
+		}
+		all = append(all, endings...)
+	}
+	x.c.TransactionEnded(m)
+	return all, nil
+}
+
+func (x *transacted) batches(k Key) []Batch {
+	s, _ := x.c.State(k)
+	return s.Batches
+}
+
+func TestTransactionsEnd(t *testing.T) {
+	x := newTransacted(t, Draft{})
+	require.Nil(t, x.write(exampleKey, Batch{0, 4, 0, 1, Staged{}}, staged(5, 9, 70, 3, 2), staged(10, 12, 71, 0, 4)))
+	require.Nil(t, x.write(otherKey, staged(0, 0, 70, 3, 4)))
+	assert.Len(t, x.c.Waiting(), 2)
+
+	endings, no := x.end(Marker{ProducerID: 70, ProducerEpoch: 4, CoordinatorEpoch: 1, Commit: true, Version: 2})
+	require.Nil(t, no)
+	require.Len(t, endings, 2)
+	assert.Equal(t, []Batch{{0, 4, 0, 1, Staged{}}, {5, 9, 2, 1, Staged{}}, staged(10, 12, 71, 0, 4)}, x.batches(exampleKey))
+	assert.Equal(t, []Batch{{0, 0, 4, 1, Staged{}}}, x.batches(otherKey))
+	assert.Equal(t, map[Key][]int64{exampleKey: {71}}, x.c.Waiting())
+	snapshot := x.records[len(x.records)-1].Snapshot
+	require.NotNil(t, snapshot, "an end is a snapshot, which nothing is merged into")
+
+	endings, no = x.end(Marker{ProducerID: 70, ProducerEpoch: 4, CoordinatorEpoch: 1, Commit: true, Version: 2})
+	require.Nil(t, no)
+	assert.Empty(t, endings, "the same marker again")
+	_, no = x.end(Marker{ProducerID: 71, ProducerEpoch: 1, CoordinatorEpoch: 1, Version: 2})
+	require.Nil(t, no)
+	assert.Equal(t, []Batch{{0, 4, 0, 1, Staged{}}, {5, 9, 2, 1, Staged{}}, {10, 12, 0, 1, Staged{}}}, x.batches(exampleKey))
+	assert.Empty(t, x.c.Waiting())
+
+	again := newTransacted(t, Draft{})
+	for i := range x.records {
+		again.c.Apply(&x.records[i], int64(i))
+	}
+	assert.Equal(t, x.batches(exampleKey), again.batches(exampleKey))
+}
+
+func TestMarkersThatEndNothing(t *testing.T) {
+	x := newTransacted(t, Draft{})
+	require.Nil(t, x.write(exampleKey, staged(0, 9, 70, 3, 2)))
+	for _, m := range []Marker{{ProducerID: 71, ProducerEpoch: 4, Version: 2}, {ProducerID: 70, ProducerEpoch: 2, Version: 2}} {
+		endings, no := x.c.EndTransaction(1, PartitionFor(exampleKey, shards), shards, m, nil)
+		require.Nil(t, no)
+		assert.Empty(t, endings)
+	}
+	_, no := x.end(Marker{ProducerID: 70, ProducerEpoch: 3, Version: 1})
+	assert.Equal(t, errorcode.UnsupportedVersion, no.ErrorCode)
+}
+
+// What is staged once the transaction has ended would wait for ever: it is refused, unless the draft is to be seen.
+func TestLateStage(t *testing.T) {
+	for _, draft := range []bool{false, true} {
+		x := newTransacted(t, Draft{NoLateStageFence: draft})
+		_, no := x.end(Marker{ProducerID: 70, ProducerEpoch: 4, Version: 2})
+		require.Nil(t, no)
+		no = x.write(exampleKey, staged(0, 9, 70, 3, 2))
+		if draft {
+			assert.Nil(t, no)
+			assert.Len(t, x.c.Waiting(), 1)
+			continue
+		}
+		assert.Equal(t, errorcode.InvalidProducerEpoch, no.ErrorCode)
+		assert.Nil(t, x.write(exampleKey, staged(0, 9, 70, 4, 2)), "the transaction after it")
+	}
+}
+
+func TestCoordinatorEpochs(t *testing.T) {
+	for _, draft := range []bool{false, true} {
+		x := newTransacted(t, Draft{NoCoordinatorEpochs: draft})
+		require.Nil(t, x.write(exampleKey, staged(0, 9, 70, 5, 2)))
+		_, no := x.end(Marker{ProducerID: 70, ProducerEpoch: 5, CoordinatorEpoch: 8, Version: 2})
+		require.Nil(t, no)
+		require.Nil(t, x.write(exampleKey, staged(0, 9, 70, 6, 2)))
+		_, no = x.end(Marker{ProducerID: 70, ProducerEpoch: 7, CoordinatorEpoch: 7, Version: 2})
+		if draft {
+			assert.Nil(t, no)
+			continue
+		}
+		assert.Equal(t, errorcode.TransactionCoordinatorFenced, no.ErrorCode)
+	}
+}
+
+// A fence may raise the epoch by more than one: the draft then leaves the records waiting.
+func TestEpochsThatAreNotNext(t *testing.T) {
+	for _, draft := range []bool{false, true} {
+		x := newTransacted(t, Draft{ExactEpochs: draft})
+		require.Nil(t, x.write(exampleKey, staged(0, 9, 70, 3, 2)))
+		endings, no := x.end(Marker{ProducerID: 70, ProducerEpoch: 5, Version: 2})
+		require.Nil(t, no)
+		assert.Len(t, endings, map[bool]int{false: 1, true: 0}[draft])
+	}
+}
+
+// Later writes get past TX_PENDING, which no other state does in the draft.
+func TestPendingYieldsToLaterWrites(t *testing.T) {
+	for _, draft := range []bool{false, true} {
+		x := newTransacted(t, Draft{HigherStateWins: draft})
+		require.Nil(t, x.write(exampleKey, staged(0, 9, 70, 3, 2)))
+		require.Nil(t, x.write(exampleKey, Batch{0, 9, 2, 1, Staged{}}))
+		want := []Batch{{0, 9, 2, 1, Staged{}}}
+		if draft {
+			want = []Batch{staged(0, 9, 70, 3, 2)}
+		}
+		assert.Equal(t, want, x.batches(exampleKey))
+	}
+}
