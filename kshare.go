@@ -27,6 +27,7 @@ import (
 	"kshare/coordinator"
 	"kshare/internal/handover"
 	"kshare/internal/memorynet"
+	"kshare/kip1289"
 	"kshare/release"
 	"kshare/storage"
 	"kshare/storage/faulty"
@@ -137,6 +138,20 @@ func WithFeature(name string, level int16) Option {
 			o.broker.Features = map[string]int16{}
 		}
 		o.broker.Features[name] = level
+		return nil
+	}
+}
+
+// WithKIP1289 has the brokers take acknowledgements of share groups in transactions (KIP-1289, which is proposed only): share.version 3 is there, and
+// finalised unless WithFeature says otherwise. switches, of the form name=value, are points on which its texts differ; package kip1289 lists them. It is
+// an error if there is no such switch or value.
+func WithKIP1289(switches ...string) Option {
+	return func(o *options) error {
+		s, err := kip1289.Parse(switches...)
+		if err != nil {
+			return err
+		}
+		o.broker.KIP1289 = &s
 		return nil
 	}
 }

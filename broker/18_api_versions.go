@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -44,6 +45,10 @@ func handleApiVersions(r *request) (answer, error) {
 			p.ApiKeys = append(p.ApiKeys, r.cluster.offeredKey(a))
 		}
 	}
+	if a := r.cluster.kip1289.api; a != nil && r.cluster.takesTransactionalAcks() {
+		p.ApiKeys = slices.DeleteFunc(p.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == a.Key })
+		p.ApiKeys = append(p.ApiKeys, r.cluster.offeredKey(a))
+	}
 	if q.Version >= 3 {
 		r.cluster.addFeatures(p)
 	}
@@ -75,7 +80,7 @@ func (c *Cluster) addFeatures(p *kmsg.ApiVersionsResponse) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.FinalizedFeaturesEpoch = c.features.Epoch
-	for _, f := range supportedFeatures(c.traits) {
+	for _, f := range c.supportedFeatures() {
 		if f.min > 0 || p.Version >= 4 {
 			s := kmsg.NewApiVersionsResponseSupportedFeature()
 			s.Name, s.MinVersion, s.MaxVersion = f.name, f.min, f.max

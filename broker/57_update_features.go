@@ -91,7 +91,7 @@ func (c *Cluster) checkFeatureUpdate(u featureUpdate) string {
 	invalid := func(why string, args ...any) string {
 		return fmt.Sprintf("Invalid update version %d for feature %s. %s", u.level, u.name, fmt.Sprintf(why, args...))
 	}
-	known := supportedFeatures(c.traits)
+	known := c.supportedFeatures()
 	supported := slices.IndexFunc(known, func(f feature) bool { return f.name == u.name })
 	current := c.features.Levels[u.name]
 	switch {

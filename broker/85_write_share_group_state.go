@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/sharecoordinator"
+	"kshare/sharepartition"
 )
 
 // WriteShareGroupState (85), v0 to v1. The leaders of partitions send it to the share coordinator.
@@ -56,6 +57,9 @@ func writtenShareState(asked *kmsg.WriteShareGroupStateRequestTopicPartition) *s
 	}
 	for i, b := range asked.StateBatches {
 		u.Batches[i] = sharecoordinator.Batch{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, State: b.DeliveryState, DeliveryCount: b.DeliveryCount}
+		if u.Batches[i].State == int8(sharepartition.TxPending) {
+			u.Batches[i].Staged = sharecoordinator.NoStaged
+		}
 	}
 	return u
 }

@@ -38,6 +38,7 @@ type Cluster struct {
 	maxFrame int                         // socket.request.max.bytes
 	nameID   func(topic string) [16]byte // Options.TopicID
 	listen   func(nodeID int32) (net.Listener, error)
+	kip1289  transactionalAcks
 
 	nodes      []*node // in the order of their ids; fixed after New
 	goroutines sync.WaitGroup
@@ -99,6 +100,7 @@ func New(o Options) (*Cluster, error) {
 		c.line = release.Latest
 	}
 	c.traits = c.line.Traits()
+	c.kip1289 = newTransactionalAcks(o.KIP1289)
 	if o.RequestLog > 0 {
 		c.requestLog = requestlog.New(o.RequestLog)
 	}

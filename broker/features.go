@@ -15,16 +15,25 @@ type feature struct {
 }
 
 // supportedFeatures are the features of a broker (server-common/.../server/common/Feature.java; ApiVersions of running ones).
-func supportedFeatures(r *release.Traits) []feature {
+func supportedFeatures(r *release.Traits, transactionalAcks bool) []feature {
+	share := r.ShareVersion
+	if transactionalAcks {
+		share = transactionalAckShareVersion
+	}
 	return []feature{
 		{"group.version", 0, 1, 1},
 		{"kraft.version", 0, 1, 0},
 		{"metadata.version", 7, r.MetadataVersion, r.MetadataVersion},
-		{"share.version", 0, r.ShareVersion, r.ShareVersion},
+		{"share.version", 0, share, share},
 		{"streams.version", 0, 1, 1},
 		{"transaction.version", 0, 2, 2},
 		{elrFeature, 0, 1, 1},
 	}
+}
+
+// supportedFeatures are those of the cluster's brokers.
+func (c *Cluster) supportedFeatures() []feature {
+	return supportedFeatures(c.traits, c.kip1289.api != nil)
 }
 
 // finalizedOrder is the order in which a 4.4.0 broker lists finalised features. It is that of a hash map, as is that of supportedFeatures.
@@ -57,11 +66,11 @@ func (c *Cluster) loadFeatures(asked map[string]int16) error {
 		return c.checkStoredFeatures()
 	}
 	c.features = features{Levels: map[string]int16{}, Epoch: firstFeaturesEpoch}
-	for _, f := range supportedFeatures(c.traits) {
+	for _, f := range c.supportedFeatures() {
 		c.features.Levels[f.name] = f.def
 	}
 	for name, level := range asked {
-		if err := CheckFeature(c.line, name, level); err != nil {
+		if err := CheckFeature(c.line, c.kip1289.api != nil, name, level); err != nil {
 			return err
 		}
 		c.features.Levels[name] = level
@@ -71,7 +80,7 @@ func (c *Cluster) loadFeatures(asked map[string]int16) error {
 
 // checkStoredFeatures refuses a store whose features the nodes do not support: one of a later line.
 func (c *Cluster) checkStoredFeatures() error {
-	for _, f := range supportedFeatures(c.traits) {
+	for _, f := range c.supportedFeatures() {
 		if level := c.features.Levels[f.name]; level > f.max {
 			return fmt.Errorf("the store was left by a later Kafka: feature %s is finalised at level %d, and Kafka %s has the levels %d to %d", f.name, level, c.line, f.min, f.max)
 		}
@@ -79,9 +88,9 @@ func (c *Cluster) checkStoredFeatures() error {
 	return nil
 }
 
-// CheckFeature tells whether a new cluster of a line can finalise the feature at the level.
-func CheckFeature(line release.Line, name string, level int16) error {
-	supportedFeatures := supportedFeatures(line.Traits())
+// CheckFeature tells whether a new cluster of a line, with transactional acknowledgements or without, can finalise the feature at the level.
+func CheckFeature(line release.Line, transactionalAcks bool, name string, level int16) error {
+	supportedFeatures := supportedFeatures(line.Traits(), transactionalAcks)
 	i := slices.IndexFunc(supportedFeatures, func(f feature) bool { return f.name == name })
 	if i < 0 {
 		names := make([]string, len(supportedFeatures))

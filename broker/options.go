@@ -7,6 +7,7 @@ import (
 
 	"kshare/clock"
 	"kshare/config"
+	"kshare/kip1289"
 	"kshare/release"
 	"kshare/storage"
 )
@@ -42,7 +43,9 @@ type Options struct {
 	Config      *config.Static   // the brokers' configuration file, so to speak
 	Kafka       release.Line     // the line of Apache Kafka that the nodes are, 0 for the latest
 	Features    map[string]int16 // finalised feature levels at first start; a missing one has its default
-	Topics      []TopicSpec      // made at start where they do not exist
+	// KIP1289 has the broker offer transactional acknowledgements, nil for none.
+	KIP1289 *kip1289.Switches
+	Topics  []TopicSpec // made at start where they do not exist
 	// TopicID names the id of a topic that is to be made, the zero id for a random one. nil: all are random.
 	TopicID func(topic string) [16]byte
 	Log     *slog.Logger

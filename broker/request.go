@@ -66,15 +66,13 @@ func (c *connection) parse(frame []byte) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &request{conn: c, cluster: c.node.cluster, node: c.node, header: h, api: protocol.APIByKey(h.Key)}
+	r := &request{conn: c, cluster: c.node.cluster, node: c.node, header: h}
+	r.api, r.handler = r.cluster.api(h.Key)
 	if r.api == nil {
 		return nil, fmt.Errorf("request with api key %d: Kafka 4.4 has no such api on a broker", h.Key)
 	}
 	// An ApiVersions request of a version that we do not know has a header that we can still read (KIP-511).
 	r.flexible = r.api.IsFlexible(h.Version)
-	if r.handler = handlers[h.Key]; r.handler == nil {
-		r.handler = notOffered
-	}
 	if !r.cluster.offers(r.api, h.Version) && h.Key != apiVersionsKey || h.Key == produceKey && h.Version < firstProduceVersion {
 		return nil, fmt.Errorf("%s v%d is not supported, this broker supports v%d to v%d", r.api.Name, h.Version, r.api.MinVersion, r.cluster.traits.Highest(r.api.Key, r.api.MaxVersion))
 	}
@@ -280,7 +278,7 @@ func decode[Q kmsg.Request](r *request) (Q, error) {
 
 // decode reads the body of a request whose key kmsg knows.
 func (r *request) decode() (kmsg.Request, error) {
-	q := kmsg.RequestForKey(r.header.Key)
+	q := r.cluster.requestForKey(r.header.Key)
 	q.SetVersion(r.header.Version)
 	if err := q.ReadFrom(r.body); err != nil {
 		return q, fmt.Errorf("%w: %w", protocol.ErrMalformed, err)

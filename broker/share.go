@@ -44,6 +44,7 @@ func newShare(c *Cluster) *share {
 	s.coordinator = sharecoordinator.New(sharecoordinator.Config{
 		UpdatesPerSnapshot: int(c.brokerInt("share.coordinator.snapshot.update.records.per.snapshot")),
 		Release:            c.traits,
+		Draft:              c.kip1289.draft(),
 		Exists: func(id [16]byte, partition int32) bool {
 			t := c.topicsByID[id]
 			return t != nil && t.partition(partition) != nil

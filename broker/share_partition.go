@@ -135,6 +135,9 @@ func stateBatches(persisted []sharecoordinator.Batch) []sharepartition.StateBatc
 	batches := make([]sharepartition.StateBatch, len(persisted))
 	for i, b := range persisted {
 		batches[i] = sharepartition.StateBatch{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, State: sharepartition.State(b.State), DeliveryCount: b.DeliveryCount}
+		if batches[i].State == sharepartition.TxPending {
+			batches[i].Staged = stagedInPartition(b.Staged)
+		}
 	}
 	return batches
 }
@@ -164,7 +167,8 @@ func fetchErrorOf(code int16) int16 {
 		return errorcode.CoordinatorNotAvailable
 	case errorcode.FencedLeaderEpoch, errorcode.FencedStateEpoch:
 		return errorcode.NotLeaderOrFollower
-	case errorcode.UnknownTopicOrPartition, errorcode.GroupIDNotFound, errorcode.CoordinatorNotAvailable, errorcode.OffsetNotAvailable:
+	case errorcode.UnknownTopicOrPartition, errorcode.GroupIDNotFound, errorcode.CoordinatorNotAvailable, errorcode.OffsetNotAvailable,
+		errorcode.InvalidProducerEpoch: // only what is staged in a transaction is answered with it
 		return code
 	}
 	return errorcode.UnknownServerError
@@ -175,7 +179,11 @@ func fetchErrorOf(code int16) int16 {
 func (c *Cluster) writeShareState(sp *sharePartition, leaderEpoch int32, w *sharepartition.Write) (int16, string) {
 	batches := c.share.batches
 	for _, b := range w.Batches {
-		batches = append(batches, sharecoordinator.Batch{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, State: int8(b.State), DeliveryCount: b.DeliveryCount})
+		x := sharecoordinator.Batch{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, State: int8(b.State), DeliveryCount: b.DeliveryCount}
+		if b.State == sharepartition.TxPending {
+			x.Staged = stagedInCoordinator(b.Staged)
+		}
+		batches = append(batches, x)
 	}
 	c.share.batches = kept(batches)
 	record, no := c.share.coordinator.Write(c.now(), sp.key(), &sharecoordinator.Update{

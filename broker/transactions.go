@@ -185,6 +185,9 @@ type marker struct {
 // transaction has committed there.
 func (p *partition) endTransaction(m *marker) int16 {
 	c := p.cluster
+	if p.topic.name == shareStateTopic {
+		return c.endShareTransaction(p, m)
+	}
 	if no := p.producers.CheckMarker(m.ID, m.Epoch, m.coordinatorEpoch, m.version); no != nil {
 		return no.Code
 	}

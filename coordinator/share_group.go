@@ -244,3 +244,20 @@ func (sg *shareGroup) describeMember(m *shareMember) kmsg.ShareGroupDescribeResp
 	}
 	return x
 }
+
+// CheckShareMember is why a member that names an epoch is no member of a share group: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH. The
+// epoch before the present one is taken too, as heartbeats take it.
+func (g *Groups) CheckShareMember(group, member string, epoch int32) int16 {
+	sg, ok := g.groups[group].(*shareGroup)
+	if !ok {
+		return errorcode.GroupIDNotFound
+	}
+	m := sg.members[member]
+	switch {
+	case m == nil:
+		return errorcode.UnknownMemberID
+	case m.checkEpoch(epoch) != nil:
+		return errorcode.StaleMemberEpoch
+	}
+	return errorcode.None
+}

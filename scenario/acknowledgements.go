@@ -84,3 +84,13 @@ func leaderHint(code int16, leader, epoch int32) string {
 	}
 	return ", leader " + strconv.Itoa(int(leader)) + " epoch " + strconv.Itoa(int(epoch))
 }
+
+// acknowledgeTypeName is the name of a type, its number where it has none.
+func acknowledgeTypeName(t int8) string {
+	for name, n := range acknowledgeTypes {
+		if n == t {
+			return name
+		}
+	}
+	return strconv.Itoa(int(t))
+}

@@ -4,20 +4,21 @@ import (
 	"strings"
 
 	"kshare"
+	"kshare/kip1289"
 )
 
 func init() {
 	register(&command{
 		name:    "cluster",
-		usage:   "cluster [brokers=N] [timing=fast|kafka] [feature=NAME:LEVEL,...] [kafka-version=4.2|4.3|4.4] [KEY=VALUE ...]",
-		summary: "Says how the cluster is started: the first command of a file, where it is there. KEY=VALUE are broker configurations.",
+		usage:   "cluster [brokers=N] [timing=fast|kafka] [feature=NAME:LEVEL,...] [kafka-version=4.2|4.3|4.4] [kip1289=on|SWITCH:VALUE,...] [KEY=VALUE ...]",
+		summary: "Says how the cluster is started: the first command of a file, where it is there. KEY=VALUE are broker configurations. kip1289 has the brokers take acknowledgements in transactions, on with the defaults of all switches.",
 		example: `
 cluster brokers=3 timing=kafka feature=share.version:1 group.share.record.lock.duration.ms=15000
 topic orders
 ----
 orders: 1 partition
 `,
-		optionNames: []string{"brokers", "timing", "feature", "kafka-version"},
+		optionNames: []string{"brokers", "timing", "feature", "kafka-version", "kip1289"},
 		freeWords:   true, most: -1, ahead: true,
 		check: func(c *call) error { _, err := clusterSettings(c); return err },
 		run: func(s *step, c *call) error {
@@ -75,6 +76,11 @@ func clusterSettings(c *call) (with settings, err error) {
 		}
 	}
 	with.kafka = c.options["kafka-version"]
+	if text, ok := c.options["kip1289"]; ok {
+		if with.kip1289, err = transactionalAcks(text); err != nil {
+			return with, err
+		}
+	}
 	with.config = map[string]string{}
 	for _, w := range c.words {
 		key, value, ok := strings.Cut(w, "=")
@@ -84,4 +90,18 @@ func clusterSettings(c *call) (with settings, err error) {
 		with.config[key] = value
 	}
 	return with, nil
+}
+
+// transactionalAcks reads the switches of KIP-1289.
+func transactionalAcks(text string) (*[]string, error) {
+	switches := []string{}
+	if text != "on" {
+		for one := range strings.SplitSeq(text, ",") {
+			switches = append(switches, strings.Replace(one, ":", "=", 1))
+		}
+	}
+	if _, err := kip1289.Parse(switches...); err != nil {
+		return nil, mistakef("kip1289=%s: on, or SWITCH:VALUE,...: %v", text, err)
+	}
+	return &switches, nil
 }

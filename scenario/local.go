@@ -48,6 +48,9 @@ func (l *Local) setUp(s settings) error {
 	if s.kafka != "" {
 		opts = append(opts, kshare.WithKafkaVersion(s.kafka))
 	}
+	if s.kip1289 != nil {
+		opts = append(opts, kshare.WithKIP1289(*s.kip1289...))
+	}
 	for _, key := range slices.Sorted(maps.Keys(s.config)) {
 		opts = append(opts, kshare.WithConfig(key, s.config[key]))
 	}

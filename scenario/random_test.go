@@ -33,6 +33,7 @@ var notRandom = map[string]string{
 	"send":               "random requests are what package probe of differential sends",
 	"send-bytes":         "random requests are what package probe of differential sends",
 	"wait":               "nothing runs in the background",
+	"txn-ack":            "Apache Kafka has no transactional acknowledgements",
 	"txn-add-offsets":    "random scenarios have no transactions yet",
 	"txn-add-partitions": "random scenarios have no transactions yet",
 	"txn-commit-offsets": "random scenarios have no transactions yet",

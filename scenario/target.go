@@ -53,4 +53,5 @@ type settings struct {
 	timing   *kshare.Timing // nil: the target's own
 	config   map[string]string
 	features map[string]int16
+	kip1289  *[]string // switches, nil where transactional acknowledgements are not asked for
 }

@@ -188,7 +188,7 @@ func (d *decoder) batches() ([]Batch, int32) {
 	for range n {
 		b := Batch{FirstOffset: d.int64(), LastOffset: d.int64(), State: d.int8(), DeliveryCount: d.int16()}
 		if b.State == txPending {
-			b.Staged = noStaged
+			b.Staged = NoStaged
 		}
 		d.tags(func(tag int, value []byte) { b.Staged.decode(tag, value) })
 		batches = append(batches, b)

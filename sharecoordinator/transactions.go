@@ -22,8 +22,8 @@ type Staged struct {
 	DeliveryState int8
 }
 
-// noStaged is what the fields are where a record leaves them out.
-var noStaged = Staged{-1, -1, -1, -1}
+// NoStaged is what the fields are where a record, or who writes the state, leaves them out.
+var NoStaged = Staged{-1, -1, -1, -1}
 
 // Tags of the fields of Staged, which KIP-1289 adds to a state batch.
 const (
@@ -36,7 +36,7 @@ const (
 
 // encodeStaged writes the tagged fields of a batch, none unless it waits for a transaction: others are as KIP-932 has them, byte for byte.
 func encodeStaged(e *protocol.Encoder, b *Batch) {
-	if b.State != txPending {
+	if b.State != txPending || b.Staged == NoStaged {
 		e.EndTags()
 		return
 	}
@@ -143,7 +143,7 @@ type Marker struct {
 	ProducerEpoch    int16
 	CoordinatorEpoch int32
 	Commit           bool
-	Version          int8 // transaction.version: from 2 on the epoch is above that of the transaction
+	Version          int8 // transaction.version: from 2 on the epoch is above that of the transaction, before it may be the same
 }
 
 // Ending is what the end of a transaction makes of one share partition: the record to be stored, and the batches that are decided, each with what
@@ -156,14 +156,11 @@ type Ending struct {
 // EndTransaction decides what becomes of all that waits for a transaction in a partition of __share_group_state, of so many. after is the state that
 // a batch of a share partition has then. The caller stores all records and applies them, and calls TransactionEnded. Nothing waiting is no error.
 func (c *Coordinator) EndTransaction(nowMs int64, partition, partitions int32, m Marker, after func(Key, *Batch) int8) ([]Ending, *Refusal) {
-	if m.Version < 2 {
-		return nil, &Refusal{errorcode.UnsupportedVersion, "Share groups take part in transactions of version 2."}
-	}
 	if end, ok := c.ended[m.ProducerID]; ok && !c.config.Draft.NoCoordinatorEpochs && m.CoordinatorEpoch < end.coordinatorEpoch {
 		return nil, &Refusal{errorcode.TransactionCoordinatorFenced, "A later transaction coordinator has ended a transaction of the producer."}
 	}
 	var endings []Ending
-	for _, k := range slices.SortedFunc(maps.Keys(c.staged[m.ProducerID]), compareKeys) {
+	for _, k := range slices.SortedFunc(maps.Keys(c.staged[m.ProducerID]), CompareKeys) {
 		if s := c.states[k]; s != nil && PartitionFor(k, partitions) == partition {
 			if e, ok := c.ending(nowMs, k, s, &m, after); ok {
 				endings = append(endings, e)
@@ -173,7 +170,8 @@ func (c *Coordinator) EndTransaction(nowMs int64, partition, partitions int32, m
 	return endings, nil
 }
 
-func compareKeys(a, b Key) int {
+// CompareKeys orders keys by group, topic id and partition.
+func CompareKeys(a, b Key) int {
 	return cmp.Or(cmp.Compare(a.Group, b.Group), slices.Compare(a.Topic[:], b.Topic[:]), cmp.Compare(a.Partition, b.Partition))
 }
 
@@ -183,7 +181,7 @@ func (c *Coordinator) ends(m *Marker, b *Batch) bool {
 		return false
 	}
 	if c.config.Draft.ExactEpochs {
-		return b.Staged.ProducerEpoch == m.ProducerEpoch-1
+		return b.Staged.ProducerEpoch == m.ProducerEpoch-1 && m.Version >= 2
 	}
 	return b.Staged.ProducerEpoch <= m.ProducerEpoch
 }

@@ -26,6 +26,7 @@ type write struct {
 	id         uint64
 	transition bool // its records wait for the answer; otherwise the change stands whatever the answer
 	limit      int  // delivery count limit at the time of the change
+	loseLock   bool // of a Stage: as Staging.LoseLock
 	batches    []StateBatch
 }
 
@@ -118,7 +119,7 @@ func (p *Partition) Persisted(id uint64, errorCode int16) Settled {
 		for i := range w.batches {
 			p.settle(&w.batches[i], w.limit, commit)
 			if w.batches[i].State == TxPending {
-				p.stageSettled(&w.batches[i], commit)
+				p.stageSettled(&w, &w.batches[i], commit)
 			}
 		}
 		s.Available = p.available > before

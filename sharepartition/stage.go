@@ -31,6 +31,8 @@ type Staging struct {
 	ProducerEpoch int16
 	Gap           bool // type 0 is allowed
 	Release       bool // type 2 is allowed
+	// LoseLock leaves records that cannot be staged to their holder without an end, as the draft of KIP-1289 does.
+	LoseLock bool
 }
 
 var (
@@ -51,6 +53,7 @@ func (p *Partition) Stage(member string, acks []Acknowledgement, s Staging, lim 
 		}
 	}
 	k.write = p.writes.begin()
+	k.write.loseLock = s.LoseLock
 	for i := range acks {
 		k.apply(&acks[i])
 	}
@@ -210,10 +213,29 @@ func (p *Partition) unstage(first, last int64) {
 }
 
 // stageSettled ends the wait of a run of a Stage: those that could not be persisted are staged no more.
-func (p *Partition) stageSettled(run *StateBatch, commit bool) {
-	if !commit {
-		p.unstage(run.FirstOffset, run.LastOffset)
+func (p *Partition) stageSettled(w *write, run *StateBatch, commit bool) {
+	if commit {
+		return
 	}
+	p.unstage(run.FirstOffset, run.LastOffset)
+	if w.loseLock {
+		p.each(run.FirstOffset, run.LastOffset, func(n int, b *batch, i int) {
+			if i < 0 && b.state == Acquired {
+				p.putWhole(n, Acquired, b.count, p.endless(b.lock, b.first, b.last), false)
+			} else if i >= 0 && b.sp.state(i) == Acquired {
+				offset := b.first + int64(i)
+				p.put(n, b, i, Acquired, b.sp.count(i), p.endless(b.sp.lock[i], offset, offset), false)
+			}
+		}, func(b *batch) bool { return b.state == Acquired })
+	}
+}
+
+// endless is a lock without an end for records in place of one that has one.
+func (p *Partition) endless(lock uint32, first, last int64) uint32 {
+	const never = 1 << 62
+	id := p.locks.take(p.locks.base, p.locks.members.names[p.locks.all[lock].member], never)
+	p.locks.cover(id, first, last)
+	return id
 }
 
 // forgetStaged archives what was staged below an offset that the log start has come to. A later end of the transaction finds nothing of it.

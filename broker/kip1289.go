@@ -1,0 +1,166 @@
+package broker
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/kip1289"
+	"kshare/protocol"
+	"kshare/protocol/errorcode"
+	"kshare/sharecoordinator"
+	"kshare/sharepartition"
+)
+
+// transactionalAckShareVersion is the level of share.version that brings transactional acknowledgements (KIP-1289).
+const transactionalAckShareVersion = 3
+
+// transactionalAcks is how the broker takes acknowledgements in transactions. The zero value takes none.
+type transactionalAcks struct {
+	kip1289.Switches
+	api *protocol.API // nil where they are not offered
+}
+
+func newTransactionalAcks(s *kip1289.Switches) transactionalAcks {
+	if s == nil {
+		return transactionalAcks{}
+	}
+	return transactionalAcks{*s, protocol.TxnShareAcknowledgeAPI(s.Key())}
+}
+
+// draft is what the share coordinator does as the draft does.
+func (t *transactionalAcks) draft() sharecoordinator.Draft {
+	return sharecoordinator.Draft{
+		NoLateStageFence:    t.Is(kip1289.LateStageFence, "off"),
+		ExactEpochs:         t.Is(kip1289.EpochMatch, "exact"),
+		NoCoordinatorEpochs: t.Is(kip1289.CoordinatorEpochCheck, "off"),
+		HigherStateWins:     t.Is(kip1289.PersistedMerge, "higher-state"),
+	}
+}
+
+// api finds an API and who handles it, nil where Kafka has none with the key.
+func (c *Cluster) api(key int16) (*protocol.API, *handler) {
+	if a := c.kip1289.api; a != nil && a.Key == key {
+		return a, txnShareAcknowledgeHandler
+	}
+	if h := handlers[key]; h != nil {
+		return protocol.APIByKey(key), h
+	}
+	return protocol.APIByKey(key), notOffered
+}
+
+// requestForKey makes an empty request of an API.
+func (c *Cluster) requestForKey(key int16) kmsg.Request {
+	if a := c.kip1289.api; a != nil && a.Key == key {
+		return &protocol.TxnShareAcknowledgeRequest{APIKey: key}
+	}
+	return kmsg.RequestForKey(key)
+}
+
+// takesTransactionalAcks tells whether the finalised features allow for acknowledgements in transactions.
+func (c *Cluster) takesTransactionalAcks() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.transactionalAcksOn()
+}
+
+func (c *Cluster) transactionalAcksOn() bool {
+	return c.kip1289.Is(kip1289.FeatureGate, "open") ||
+		c.features.Levels["share.version"] >= transactionalAckShareVersion && c.transactionVersion() >= 2
+}
+
+func stagedInPartition(s sharecoordinator.Staged) sharepartition.Staged {
+	return sharepartition.Staged{ProducerID: s.ProducerID, ProducerEpoch: s.ProducerEpoch, Type: s.Type, Committed: sharepartition.State(s.DeliveryState)}
+}
+
+func stagedInCoordinator(s sharepartition.Staged) sharecoordinator.Staged {
+	return sharecoordinator.Staged{ProducerID: s.ProducerID, ProducerEpoch: s.ProducerEpoch, Type: s.Type, DeliveryState: int8(s.Committed)}
+}
+
+// endShareTransaction ends a transaction in the share partitions whose state a partition of __share_group_state keeps. No marker is written there: what is
+// stored are the states that follow.
+func (c *Cluster) endShareTransaction(kept *partition, m *marker) int16 {
+	if kept.coordinator != coordinatorActive {
+		return errorcode.NotLeaderOrFollower
+	}
+	end := sharecoordinator.Marker{ProducerID: m.ID, ProducerEpoch: m.Epoch, CoordinatorEpoch: m.coordinatorEpoch, Commit: m.commit, Version: m.version}
+	endings, no := c.share.coordinator.EndTransaction(c.now(), kept.index, int32(len(kept.topic.partitions)), end, c.afterTransaction(m.commit))
+	if no != nil {
+		return no.ErrorCode
+	}
+	for i := range endings {
+		if err := c.appendShareRecord(kept, &endings[i].Record); err != nil {
+			c.log.Error("the end of a transaction could not be stored", "share partition", endings[i].Record.Key, "error", err)
+			return errorcode.KafkaStorageError
+		}
+	}
+	c.share.coordinator.TransactionEnded(end)
+	for i := range endings {
+		c.tellLeader(endings[i].Record.Key, endings[i].Decided, m.commit)
+	}
+	return errorcode.None
+}
+
+// afterTransaction is the state that a record has after a transaction.
+func (c *Cluster) afterTransaction(commit bool) func(sharecoordinator.Key, *sharecoordinator.Batch) int8 {
+	return func(k sharecoordinator.Key, b *sharecoordinator.Batch) int8 {
+		if commit && b.Staged.DeliveryState != int8(sharepartition.Available) {
+			return b.Staged.DeliveryState
+		}
+		limits := c.shareLimits(k.Group)
+		switch {
+		case int(b.DeliveryCount) < limits.DeliveryCount || !commit && c.kip1289.Is(kip1289.DeliveryLimitOnAbort, "ignore"):
+			return int8(sharepartition.Available)
+		case limits.DeadLetter:
+			return int8(sharepartition.Archiving)
+		}
+		return int8(sharepartition.Archived)
+	}
+}
+
+// tellLeader tells the leader of a share partition, if it has it in memory, what the end of a transaction has made of records.
+func (c *Cluster) tellLeader(k sharecoordinator.Key, decided []sharecoordinator.Batch, commit bool) {
+	t := c.topicsByID[k.Topic]
+	if t == nil || t.partition(k.Partition) == nil {
+		return
+	}
+	sp := t.partition(k.Partition).shareGroups[k.Group]
+	if sp == nil {
+		return
+	}
+	if c.kip1289.Is(kip1289.LeaderRefresh, "reload") {
+		sp.forget()
+		return
+	}
+	resolved := make([]sharepartition.StateBatch, len(decided))
+	for i, b := range decided {
+		resolved[i] = sharepartition.StateBatch{
+			FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, State: sharepartition.State(b.State), DeliveryCount: b.DeliveryCount, Staged: stagedInPartition(b.Staged),
+		}
+		switch resolved[i].State {
+		case sharepartition.Archiving:
+			if resolved[i].Reason = sharepartition.ReasonExceeded; commit {
+				resolved[i].Reason = sharepartition.ReasonRejected
+			}
+		case sharepartition.Available:
+			if !commit && c.kip1289.Is(kip1289.AbortState, "acquired") {
+				resolved[i].State = sharepartition.Acquired
+			}
+		}
+	}
+	before := sp.state.StartOffset()
+	settled := sp.state.Resolve(c.clock.Now(), resolved, c.shareLimits(k.Group))
+	if len(settled.Archiving) > 0 {
+		p := sp.partition
+		sp.sendDeadLetters(slices.Clone(settled.Archiving), c.node(p.leader), p.leaderEpoch)
+	}
+	if !sp.settled(before) && settled.Available {
+		sp.wake()
+	}
+}
+
+// waitingTransactions are the share partitions in which transactions wait, in order.
+func (c *Cluster) waitingTransactions() []sharecoordinator.Key {
+	return slices.SortedFunc(maps.Keys(c.share.coordinator.Waiting()), sharecoordinator.CompareKeys)
+}
