@@ -83,7 +83,7 @@ func (r *reader) run(t *testing.T, command string) {
 		}
 		require.NotEmpty(t, r.http, "the page has started no kshare with --http %s", controlAddress)
 		run(t, root, "bash", "-c", "curl --fail-with-body -S "+strings.ReplaceAll(strings.TrimPrefix(command, "curl "), controlAddress, r.http))
-	case words[0] == "bin/kshare" && (words[1] == "run" || words[1] == "diff" || words[1] == "commands"):
+	case words[0] == "bin/kshare" && (words[1] == "run" || words[1] == "diff" || words[1] == "commands" || words[1] == "kip1289"):
 		r.runScenario(t, words[1:])
 	case strings.HasPrefix(command, "bin/kshare serve "):
 		cmd := exec.Command(binary, words[1:]...)

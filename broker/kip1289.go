@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -158,9 +157,4 @@ func (c *Cluster) tellLeader(k sharecoordinator.Key, decided []sharecoordinator.
 	if !sp.settled(before) && settled.Available {
 		sp.wake()
 	}
-}
-
-// waitingTransactions are the share partitions in which transactions wait, in order.
-func (c *Cluster) waitingTransactions() []sharecoordinator.Key {
-	return slices.SortedFunc(maps.Keys(c.share.coordinator.Waiting()), sharecoordinator.CompareKeys)
 }

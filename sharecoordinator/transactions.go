@@ -160,7 +160,7 @@ func (c *Coordinator) EndTransaction(nowMs int64, partition, partitions int32, m
 		return nil, &Refusal{errorcode.TransactionCoordinatorFenced, "A later transaction coordinator has ended a transaction of the producer."}
 	}
 	var endings []Ending
-	for _, k := range slices.SortedFunc(maps.Keys(c.staged[m.ProducerID]), CompareKeys) {
+	for _, k := range slices.SortedFunc(maps.Keys(c.staged[m.ProducerID]), compareKeys) {
 		if s := c.states[k]; s != nil && PartitionFor(k, partitions) == partition {
 			if e, ok := c.ending(nowMs, k, s, &m, after); ok {
 				endings = append(endings, e)
@@ -170,8 +170,7 @@ func (c *Coordinator) EndTransaction(nowMs int64, partition, partitions int32, m
 	return endings, nil
 }
 
-// CompareKeys orders keys by group, topic id and partition.
-func CompareKeys(a, b Key) int {
+func compareKeys(a, b Key) int {
 	return cmp.Or(cmp.Compare(a.Group, b.Group), slices.Compare(a.Topic[:], b.Topic[:]), cmp.Compare(a.Partition, b.Partition))
 }
 

@@ -22,23 +22,25 @@ import (
 
 // serveFlags are the flags of kshare serve.
 type serveFlags struct {
-	listen     []string
-	advertise  []string
-	brokers    int
-	dir        string
-	topics     []string
-	configs    []string
-	properties []string
-	features   []string
-	timing     string
-	kafka      string
-	readyFile  string
-	logLevel   string
-	clock      string
-	clockStart string
-	requestLog int
-	http       string
-	httpNames  []string
+	listen          []string
+	advertise       []string
+	brokers         int
+	dir             string
+	topics          []string
+	configs         []string
+	properties      []string
+	features        []string
+	timing          string
+	kafka           string
+	readyFile       string
+	logLevel        string
+	clock           string
+	clockStart      string
+	requestLog      int
+	http            string
+	httpNames       []string
+	kip1289         bool
+	kip1289Switches []string
 }
 
 func serveCommand() *cobra.Command {
@@ -73,6 +75,8 @@ which is where the control interface is; GET /openapi.json describes it. Logs go
 	flags.StringArrayVar(&f.features, "feature", nil, "`name=level` to finalise at the first start, as in share.version=1; may be repeated")
 	flags.StringVar(&f.timing, "timing", "fast", "fast: waits that carry no meaning are shortened; kafka: waits as long as Apache Kafka 4.4.0")
 	flags.StringVar(&f.kafka, "kafka-version", release.Latest.String(), "`line` of Apache Kafka that the brokers are: 4.2, 4.3 or 4.4")
+	flags.BoolVar(&f.kip1289, "kip1289", false, "take acknowledgements of share groups in transactions (KIP-1289, which is proposed only)")
+	flags.StringArrayVar(&f.kip1289Switches, "kip1289-switch", nil, "`name=value` of a point on which the texts of KIP-1289 differ (kshare kip1289 switches lists them); may be repeated")
 	flags.StringVar(&f.readyFile, "ready-file", "", "`file` to write the READY line to as well, and the HTTP line; one that is there is removed first")
 	flags.StringVar(&f.clock, "clock", "machine", "machine: time passes; virtual: it stands still until the control interface moves it")
 	flags.StringVar(&f.clockStart, "clock-start", "", "`time` at which a virtual clock stands at first, as in 2027-01-01T00:00:00Z; the machine's where it is not given. In a --dir that has seen a later time it goes on from there")
@@ -206,6 +210,12 @@ func (f *serveFlags) options(log *slog.Logger) ([]kshare.Option, error) {
 			return nil, fmt.Errorf("--feature %q is not name=level", feature)
 		}
 		opts = append(opts, kshare.WithFeature(name, int16(level)))
+	}
+	switch {
+	case f.kip1289:
+		opts = append(opts, kshare.WithKIP1289(f.kip1289Switches...))
+	case len(f.kip1289Switches) > 0:
+		return nil, errors.New("--kip1289-switch is of transactional acknowledgements: add --kip1289")
 	}
 	configs, err := f.configOptions()
 	return append(opts, configs...), err
