@@ -3,6 +3,7 @@ package broker
 import (
 	"time"
 
+	"kshare/clock"
 	"kshare/coordinator"
 	"kshare/protocol/errorcode"
 )
@@ -94,5 +95,30 @@ func (c *Cluster) loadLater(p *partition, wait time.Duration, load func()) {
 	p.loading = c.after(wait, func() {
 		p.loading, p.coordinator = nil, coordinatorActive
 		load()
+	})
+}
+
+// deadline is a timer that follows the next deadline of a coordinator.
+type deadline struct {
+	timer clock.Timer // nil where there is none
+	at    time.Time   // when it fires
+}
+
+// follow has f called at a time, in place of an earlier one; without ok there is none.
+func (d *deadline) follow(c *Cluster, at time.Time, ok bool, f func()) {
+	if d.timer != nil {
+		if ok && d.at.Equal(at) {
+			return
+		}
+		d.timer.Stop()
+		d.timer = nil
+	}
+	if !ok {
+		return
+	}
+	d.at = at
+	d.timer = c.after(at.Sub(c.clock.Now()), func() {
+		d.timer = nil
+		f()
 	})
 }

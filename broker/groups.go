@@ -8,7 +8,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"kshare/clock"
 	"kshare/coordinator"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
@@ -17,8 +16,7 @@ import (
 // groups is the group coordinator of all nodes, with the timer that drives it.
 type groups struct {
 	coordinator *coordinator.Groups
-	timer       clock.Timer
-	armedFor    time.Time // when the timer fires; meaningless without a timer
+	deadline    deadline
 }
 
 func newGroups(c *Cluster) *groups {
@@ -187,23 +185,10 @@ func (c *Cluster) groupEffects(e *coordinator.Effects) error {
 
 // armGroups sets the timer to the coordinator's next deadline.
 func (c *Cluster) armGroups() {
-	g := c.groups
-	at, ok := g.coordinator.NextDeadline()
-	if g.timer != nil {
-		if ok && g.armedFor.Equal(at) {
-			return
-		}
-		g.timer.Stop()
-		g.timer = nil
-	}
-	if !ok {
-		return
-	}
-	g.armedFor = at
-	g.timer = c.after(at.Sub(c.clock.Now()), func() {
-		g.timer = nil
+	at, ok := c.groups.coordinator.NextDeadline()
+	c.groups.deadline.follow(c, at, ok, func() {
 		var e coordinator.Effects
-		g.coordinator.Expire(c.clock.Now(), &e)
+		c.groups.coordinator.Expire(c.clock.Now(), &e)
 		if err := c.groupEffects(&e); err != nil {
 			c.log.Error("what a group's timer changed could not be stored", "error", err)
 		}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"kshare/clock"
 	"kshare/coordinator"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
@@ -15,8 +14,7 @@ import (
 // transactions is the transaction coordinator of all nodes, with the timer that drives it.
 type transactions struct {
 	coordinator *txn.Coordinator
-	timer       clock.Timer
-	armedFor    time.Time // when the timer fires; meaningless without a timer
+	deadline    deadline
 }
 
 func newTransactions(c *Cluster) *transactions {
@@ -215,19 +213,7 @@ func (p *partition) endTransaction(m *marker) int16 {
 func (c *Cluster) armTransactions() {
 	ts := c.transactions
 	at, ok := ts.coordinator.NextDeadline()
-	if ts.timer != nil {
-		if ok && ts.armedFor.Equal(at) {
-			return
-		}
-		ts.timer.Stop()
-		ts.timer = nil
-	}
-	if !ok {
-		return
-	}
-	ts.armedFor = at
-	ts.timer = c.after(at.Sub(c.clock.Now()), func() {
-		ts.timer = nil
+	ts.deadline.follow(c, at, ok, func() {
 		for _, t := range ts.coordinator.Expire(c.clock.Now()) {
 			if err := c.storeTransition(t); err != nil {
 				c.log.Error("what a transaction's timer changed could not be stored", "transactional id", t.ID, "error", err)
