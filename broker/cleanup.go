@@ -76,7 +76,8 @@ func (p *partition) roll(h *protocol.BatchHeader) (look bool) {
 		p.cleanup.segmentFrom = p.cluster.now()
 		return true
 	}
-	return active.Size+int64(b.Size) >= p.cleanup.growth || h.IsControl()
+	// The end of a transaction lets the cleaner go further.
+	return active.Size+int64(b.Size) >= p.cleanup.growth || h.IsControl() && p.topic.config.cleanup.Compact
 }
 
 // scheduleCleanup sets the timers to when there is something to do for a partition's log.
