@@ -125,10 +125,12 @@ func (l *segmentLog) writeSwap(path, tmp string, batches [][]byte) error {
 	if err != nil {
 		return err
 	}
+	offset := int64(0)
 	for _, b := range batches {
-		if _, err = file.Write(b); err != nil {
+		if _, err = file.WriteAt(b, offset); err != nil { // Write may change b (pebble's file systems with its invariants), which others read
 			break
 		}
+		offset += int64(len(b))
 	}
 	if err == nil {
 		err = file.Sync()
