@@ -31,7 +31,7 @@ var rooms = [][]string{
 	{"storage"},
 	{"storage/internal/runs"},
 	{"config"},
-	{"kip1289"},
+	{"kip1289", "shareclient"},
 	{"protocol/describe"},
 	{"protocol"},
 	{"protocol/errorcode", "clock", "release", "internal/memorynet", "internal/handover", "internal/spelling", "internal/javamap"},

@@ -1,0 +1,522 @@
+package shareclient
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol/errorcode"
+)
+
+// ConsumerConfig says what a consumer reads. Group and Topics are needed.
+type ConsumerConfig struct {
+	Group       string
+	Topics      []string
+	MaxRecords  int32         // of a ShareFetch and a Poll (max.poll.records); 0 stands for 500
+	RecordLimit bool          // take no more than MaxRecords, though that splits batches (share.acquire.mode=record_limit)
+	MaxWait     time.Duration // how long a broker waits for records (fetch.max.wait.ms); 0 stands for 500 ms
+}
+
+// Record is a record that was delivered to the consumer, which holds it until it is acknowledged or its lock ends.
+type Record struct {
+	Topic         string
+	Partition     int32
+	Offset        int64
+	Key, Value    []byte
+	Headers       []kgo.RecordHeader
+	Timestamp     time.Time
+	DeliveryCount int16 // 1 for the first delivery
+
+	of Partition
+}
+
+// Consumer is a member of a share group that acknowledges explicitly. Its methods may be called by several goroutines.
+type Consumer struct {
+	cfg    ConsumerConfig
+	client *kgo.Client
+	routes *routes
+	stop   context.CancelFunc
+	life   context.Context // of what runs in the background, ends with Close
+	work   sync.WaitGroup
+
+	beating     context.Context // of the heartbeats, ends before the member leaves: one that comes later would have it join again
+	stopBeating context.CancelFunc
+	left        chan struct{} // closed when no heartbeat is sent any more
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed and replaced when anything below changes that is waited for
+	group    GroupMetadata
+	assigned map[Partition]bool
+	nodes    map[int32]*node
+	ready    []*Record                     // fetched and not polled
+	held     map[Partition]map[int64]*held // polled and not acknowledged
+	fatal    error
+}
+
+// node is what the consumer has with a broker. Its requests that count in the session are sent one after the other.
+type node struct {
+	id      int32
+	busy    bool
+	session session
+	gaps    map[Partition]map[int64]AcknowledgeType // acquired offsets without a record: told with the next fetch
+}
+
+// held is a record in the application's hands.
+type held struct {
+	node int32 // that it came from
+	said AcknowledgeType
+}
+
+// NewConsumer makes a consumer, which joins its group in the background. opts are for the kgo.Client that carries the requests: seeds, dialer, TLS.
+func NewConsumer(cfg ConsumerConfig, opts ...kgo.Opt) (*Consumer, error) {
+	if cfg.Group == "" || len(cfg.Topics) == 0 {
+		return nil, errors.New("a consumer needs a group and topics")
+	}
+	cfg.MaxRecords, cfg.MaxWait = cmp.Or(cfg.MaxRecords, 500), cmp.Or(cfg.MaxWait, 500*time.Millisecond)
+	client, err := newClient(opts)
+	if err != nil {
+		return nil, err
+	}
+	c := &Consumer{
+		cfg: cfg, client: client, routes: newRoutes(client), changed: make(chan struct{}),
+		group: GroupMetadata{GroupID: cfg.Group, MemberID: newMemberID()},
+		nodes: map[int32]*node{}, held: map[Partition]map[int64]*held{},
+	}
+	c.life, c.stop = context.WithCancel(context.Background())
+	c.beating, c.stopBeating = context.WithCancel(c.life)
+	c.left = make(chan struct{})
+	c.work.Go(c.heartbeats)
+	return c, nil
+}
+
+// GroupMetadata is who the consumer is in its group now. Before it has joined the epoch is 0.
+func (c *Consumer) GroupMetadata() GroupMetadata {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.group
+}
+
+// wake has those look again that wait for a change. c.mu is held.
+func (c *Consumer) wake() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Poll gives the next records, at least one, and waits for them until the context ends. Records of earlier polls that nothing was said of stay with the consumer.
+// A fetch that is under way when the context ends goes on, and the next Poll has what it brings.
+func (c *Consumer) Poll(ctx context.Context) ([]*Record, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		switch {
+		case c.fatal != nil:
+			return nil, c.fatal
+		case len(c.ready) > 0:
+			return c.take(), nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		}
+		retry := c.fetches(ctx)
+		if err := c.wait(ctx, retry); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// take hands out what is ready.
+func (c *Consumer) take() []*Record {
+	n := min(len(c.ready), int(c.cfg.MaxRecords))
+	records := c.ready[:n:n]
+	c.ready = c.ready[n:]
+	return records
+}
+
+// wait waits for a change, or for the time if it is not 0. c.mu is held before and after, not meanwhile.
+func (c *Consumer) wait(ctx context.Context, d time.Duration) error {
+	changed := c.changed
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	var after <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		after = timer.C
+	}
+	select {
+	case <-changed:
+	case <-after:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// fetches begins a fetch from each node that leads what is assigned and has none under way. It returns when to look again where a leader is not known, or 0.
+func (c *Consumer) fetches(ctx context.Context) (retry time.Duration) {
+	for _, name := range c.cfg.Topics {
+		if _, ok := c.routes.known(name); !ok {
+			c.mu.Unlock()
+			_ = c.routes.refresh(ctx, name) // tried again until it is there
+			c.mu.Lock()
+		}
+	}
+	want := map[int32]map[Partition]bool{}
+	for p := range c.assigned {
+		t, ok := c.routes.known(p.Topic)
+		if !ok || int(p.Partition) >= len(t.leaders) || t.leaders[p.Partition] < 0 {
+			c.routes.forget(p.Topic)
+			retry = retryBackoff
+			continue
+		}
+		id := t.leaders[p.Partition]
+		if want[id] == nil {
+			want[id] = map[Partition]bool{}
+		}
+		want[id][p] = true
+		if c.nodes[id] == nil {
+			c.nodes[id] = &node{id: id, gaps: map[Partition]map[int64]AcknowledgeType{}}
+		}
+	}
+	for _, n := range c.nodes {
+		if n.busy || len(want[n.id])+len(n.session.partitions) == 0 {
+			continue
+		}
+		partitions := want[n.id]
+		if partitions == nil {
+			partitions = map[Partition]bool{} // the session is to forget what it has
+		}
+		n.busy = true
+		req, gaps := c.fetchRequest(n, partitions)
+		c.work.Go(func() { c.fetch(n, req, partitions, gaps) })
+	}
+	return retry
+}
+
+// fetchRequest is the next ShareFetch of a node's session, and the gaps that it tells of.
+func (c *Consumer) fetchRequest(n *node, want map[Partition]bool) (*kmsg.ShareFetchRequest, map[Partition]map[int64]AcknowledgeType) {
+	req := kmsg.NewPtrShareFetchRequest()
+	req.GroupID, req.MemberID = &c.group.GroupID, &c.group.MemberID
+	req.ShareSessionEpoch = n.session.epoch
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(c.cfg.MaxWait.Milliseconds()), 1, 50<<20
+	req.MaxRecords, req.BatchSize = c.cfg.MaxRecords, c.cfg.MaxRecords
+	if c.cfg.RecordLimit {
+		req.ShareAcquireMode = 1
+	}
+	add, forget := n.session.plan(want)
+	var gaps map[Partition]map[int64]AcknowledgeType
+	if n.session.epoch != 0 { // the first request of a session acknowledges nothing
+		gaps, n.gaps = n.gaps, map[Partition]map[int64]AcknowledgeType{}
+	}
+	asked := map[Partition]bool{}
+	for _, p := range add {
+		asked[p] = true
+	}
+	for p := range gaps {
+		asked[p] = true
+	}
+	for p := range asked {
+		part := kmsg.ShareFetchRequestTopicPartition{Partition: p.Partition}
+		for _, b := range batches(gaps[p]) {
+			part.AcknowledgementBatches = append(part.AcknowledgementBatches, kmsg.ShareFetchRequestTopicPartitionAcknowledgementBatch{
+				FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, AcknowledgeTypes: b.wireTypes(),
+			})
+		}
+		i := topicAt(req.Topics, func(t kmsg.ShareFetchRequestTopic) bool { return t.TopicID == p.TopicID })
+		if i == len(req.Topics) {
+			req.Topics = append(req.Topics, kmsg.ShareFetchRequestTopic{TopicID: p.TopicID})
+		}
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, part)
+	}
+	for _, p := range forget {
+		i := topicAt(req.ForgottenTopicsData, func(t kmsg.ShareFetchRequestForgottenTopicsData) bool { return t.TopicID == p.TopicID })
+		if i == len(req.ForgottenTopicsData) {
+			req.ForgottenTopicsData = append(req.ForgottenTopicsData, kmsg.ShareFetchRequestForgottenTopicsData{TopicID: p.TopicID})
+		}
+		req.ForgottenTopicsData[i].Partitions = append(req.ForgottenTopicsData[i].Partitions, p.Partition)
+	}
+	return req, gaps
+}
+
+// topicAt is where a topic is in a request, the length where it is not.
+func topicAt[T any](topics []T, is func(T) bool) int {
+	for i, t := range topics {
+		if is(t) {
+			return i
+		}
+	}
+	return len(topics)
+}
+
+// fetch sends a ShareFetch and takes its answer. Nothing but Close ends it early: a connection that is given up takes all that was acquired over it along.
+func (c *Consumer) fetch(n *node, req *kmsg.ShareFetchRequest, want map[Partition]bool, gaps map[Partition]map[int64]AcknowledgeType) {
+	resp, err := ask[*kmsg.ShareFetchResponse](c.life, c.client, n.id, req)
+	c.mu.Lock()
+	ok := c.fetched(n, resp, err, want)
+	c.mu.Unlock()
+	if !ok {
+		pause(c.life, retryBackoff)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n.busy = false
+	c.wake()
+}
+
+// fetched takes the answer to a ShareFetch. It returns false where the next one is better sent a little later. c.mu is held.
+func (c *Consumer) fetched(n *node, resp *kmsg.ShareFetchResponse, err error, want map[Partition]bool) bool {
+	if err != nil || resp.ErrorCode != errorcode.None {
+		n.session.lost()
+		c.forgetRoutes()
+		if err == nil && (resp.ErrorCode == errorcode.GroupAuthorizationFailed || resp.ErrorCode == errorcode.UnsupportedVersion) {
+			c.fatal = &Error{API: "ShareFetch", Of: c.cfg.Group, Code: resp.ErrorCode, Message: textOf(resp.ErrorMessage), Class: Fatal}
+		}
+		return false
+	}
+	n.session.answered(want)
+	ok := true
+	for _, t := range resp.Topics {
+		for _, part := range t.Partitions {
+			of := Partition{t.TopicID, c.routes.name(t.TopicID), part.Partition}
+			switch part.ErrorCode {
+			case errorcode.None:
+			case errorcode.TopicAuthorizationFailed:
+				c.fatal = &Error{API: "ShareFetch", Of: of.String(), Code: part.ErrorCode, Message: textOf(part.ErrorMessage), Class: Fatal}
+			default:
+				c.routes.forget(of.Topic)
+				ok = false
+			}
+			c.acquired(n, of, part)
+		}
+	}
+	return ok
+}
+
+// forgetRoutes has the next fetch ask who leads the topics.
+func (c *Consumer) forgetRoutes() {
+	for _, name := range c.cfg.Topics {
+		c.routes.forget(name)
+	}
+}
+
+// acquired takes the records of an answer that the member has acquired: whole batches come, of which others may hold a part.
+func (c *Consumer) acquired(n *node, of Partition, part kmsg.ShareFetchResponseTopicPartition) {
+	if len(part.AcquiredRecords) == 0 {
+		return
+	}
+	fetched, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		Offset: part.AcquiredRecords[0].FirstOffset, Topic: of.Topic, Partition: of.Partition,
+	}, &kmsg.FetchResponseTopicPartition{Partition: part.Partition, RecordBatches: part.Records}, kgo.DefaultDecompressor(), nil)
+	records := map[int64]*kgo.Record{}
+	for _, r := range fetched.Records {
+		records[r.Offset] = r
+	}
+	if c.held[of] == nil {
+		c.held[of] = map[int64]*held{}
+	}
+	for _, a := range part.AcquiredRecords {
+		for offset := a.FirstOffset; offset <= a.LastOffset; offset++ {
+			r := records[offset]
+			if r == nil {
+				if fetched.Err == nil {
+					if n.gaps[of] == nil {
+						n.gaps[of] = map[int64]AcknowledgeType{}
+					}
+					n.gaps[of][offset] = gap
+				}
+				continue
+			}
+			c.held[of][offset] = &held{n.id, undecided}
+			c.ready = append(c.ready, &Record{
+				Topic: of.Topic, Partition: of.Partition, Offset: offset, Key: r.Key, Value: r.Value, Headers: r.Headers,
+				Timestamp: r.Timestamp, DeliveryCount: a.DeliveryCount, of: of,
+			})
+		}
+	}
+}
+
+// ErrNotHeld is the error of acknowledging a record that the consumer does not hold: it was acknowledged, or lost with the membership.
+var ErrNotHeld = errors.New("the consumer does not hold the record")
+
+// Acknowledge says what becomes of a record. Nothing is sent: Commit does that, or a producer with AcknowledgementsForTransaction. Said twice, the last counts.
+func (c *Consumer) Acknowledge(r *Record, t AcknowledgeType) error {
+	if t < Accept || t > Renew {
+		return fmt.Errorf("there is no acknowledge type %d", t)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.held[r.of][r.Offset]
+	if h == nil {
+		return fmt.Errorf("%s offset %d: %w", r.of, r.Offset, ErrNotHeld)
+	}
+	h.said = t
+	return nil
+}
+
+// AcknowledgementsForTransaction takes the records that were accepted and rejected out of the consumer's hands, for a transaction to decide. What was released or
+// renewed, which a transaction cannot do, is left to Commit, and what nothing was said of stays.
+func (c *Consumer) AcknowledgementsForTransaction() Acknowledgements {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	acks := Acknowledgements{}
+	for of, offsets := range c.held {
+		types := map[int64]AcknowledgeType{}
+		for offset, h := range offsets {
+			if h.said == Accept || h.said == Reject {
+				types[offset] = h.said
+				delete(offsets, offset)
+			}
+		}
+		if len(types) > 0 {
+			acks[of] = batches(types)
+		}
+	}
+	return acks
+}
+
+// said takes what was said of records of a node, renewals apart, which stay with the consumer.
+func (c *Consumer) said(id int32) (types map[Partition]map[int64]AcknowledgeType, renew bool) {
+	types = map[Partition]map[int64]AcknowledgeType{}
+	for of, offsets := range c.held {
+		for offset, h := range offsets {
+			if h.node != id || h.said == undecided {
+				continue
+			}
+			if types[of] == nil {
+				types[of] = map[int64]AcknowledgeType{}
+			}
+			types[of][offset] = h.said
+			if h.said == Renew {
+				renew, h.said = true, undecided
+				continue
+			}
+			delete(offsets, offset)
+		}
+	}
+	return types, renew
+}
+
+// Commit sends what was said of records outside of any transaction (ShareAcknowledge). The error joins an Error for each partition that was refused; its records are
+// delivered again, to this member or another.
+func (c *Consumer) Commit(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for _, id := range c.holders() {
+		n := c.nodes[id]
+		for n.busy {
+			if err := c.wait(ctx, 0); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+		}
+		types, renew := c.said(id)
+		if len(types) == 0 {
+			continue
+		}
+		errs = append(errs, c.acknowledge(ctx, n, n.session.epoch, types, renew))
+	}
+	return errors.Join(errs...)
+}
+
+// holders are the nodes that something is to be told.
+func (c *Consumer) holders() (ids []int32) {
+	seen := map[int32]bool{}
+	for _, offsets := range c.held {
+		for _, h := range offsets {
+			if h.said != undecided && !seen[h.node] {
+				seen[h.node] = true
+				ids = append(ids, h.node)
+			}
+		}
+	}
+	return ids
+}
+
+// acknowledge sends a ShareAcknowledge in an epoch of the node's session. c.mu is held before and after, not meanwhile, and the node is busy.
+func (c *Consumer) acknowledge(ctx context.Context, n *node, epoch int32, types map[Partition]map[int64]AcknowledgeType, renew bool) error {
+	if epoch == 0 {
+		return &Error{API: "ShareAcknowledge", Of: c.cfg.Group, Code: errorcode.ShareSessionNotFound, Message: fmt.Sprintf("the session with node %d was lost, and its records with it", n.id), Class: Abortable}
+	}
+	req := kmsg.NewPtrShareAcknowledgeRequest()
+	req.GroupID, req.MemberID, req.ShareSessionEpoch, req.IsRenewAck = &c.group.GroupID, &c.group.MemberID, epoch, renew
+	for p, offsets := range types {
+		part := kmsg.ShareAcknowledgeRequestTopicPartition{Partition: p.Partition}
+		for _, b := range batches(offsets) {
+			part.AcknowledgementBatches = append(part.AcknowledgementBatches, kmsg.ShareAcknowledgeRequestTopicPartitionAcknowledgementBatch{
+				FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, AcknowledgeTypes: b.wireTypes(),
+			})
+		}
+		i := topicAt(req.Topics, func(t kmsg.ShareAcknowledgeRequestTopic) bool { return t.TopicID == p.TopicID })
+		if i == len(req.Topics) {
+			req.Topics = append(req.Topics, kmsg.ShareAcknowledgeRequestTopic{TopicID: p.TopicID})
+		}
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, part)
+	}
+	n.busy = true
+	c.mu.Unlock()
+	resp, err := ask[*kmsg.ShareAcknowledgeResponse](ctx, c.client, n.id, req)
+	c.mu.Lock()
+	n.busy = false
+	c.wake()
+	if err != nil {
+		n.session.lost()
+		return &Error{API: "ShareAcknowledge", Of: c.cfg.Group, Class: Abortable, Cause: err}
+	}
+	if resp.ErrorCode != errorcode.None {
+		n.session.lost()
+		return &Error{API: "ShareAcknowledge", Of: c.cfg.Group, Code: resp.ErrorCode, Message: textOf(resp.ErrorMessage), Class: Abortable}
+	}
+	if epoch != closing {
+		n.session.answered(nil)
+	}
+	var errs []error
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if p.ErrorCode != errorcode.None {
+				of := Partition{t.TopicID, c.routes.name(t.TopicID), p.Partition}
+				errs = append(errs, &Error{API: "ShareAcknowledge", Of: of.String(), Code: p.ErrorCode, Message: textOf(p.ErrorMessage), Class: Abortable})
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close commits what was said of records, gives back the others and leaves the group. It does as much of that as the context has time for; the consumer is
+// closed in any case.
+func (c *Consumer) Close(ctx context.Context) error {
+	c.mu.Lock()
+	if c.fatal == ErrClosed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.fatal = ErrClosed
+	c.wake()
+	c.stopBeating()
+	var errs []error
+	for _, n := range c.nodes {
+		for n.busy && ctx.Err() == nil {
+			_ = c.wait(ctx, 0)
+		}
+		if n.session.epoch > 0 && ctx.Err() == nil {
+			types, renew := c.said(n.id)
+			errs = append(errs, c.acknowledge(ctx, n, closing, types, renew))
+		}
+	}
+	c.mu.Unlock()
+	select {
+	case <-c.left:
+	case <-ctx.Done():
+	}
+	if ctx.Err() == nil {
+		errs = append(errs, c.leave(ctx))
+	}
+	c.stop()
+	c.work.Wait()
+	c.client.Close()
+	return errors.Join(append(errs, ctx.Err())...)
+}
