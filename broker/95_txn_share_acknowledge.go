@@ -178,7 +178,7 @@ func (s *staging) stage(e *stagingEntry) {
 	w, no := sp.state.Stage(s.q.MemberID, acks, sharepartition.Staging{
 		ProducerID: s.q.ProducerID, ProducerEpoch: s.q.ProducerEpoch,
 		Gap: c.kip1289.Is(kip1289.AllowGap, "true"), Release: c.kip1289.Is(kip1289.AllowRelease, "true"),
-		LoseLock: c.kip1289.Is(kip1289.StageRevertRearms, "off"),
+		PassBelowStart: c.kip1289.Is(kip1289.StageBelowStart, "pass"), LoseLock: c.kip1289.Is(kip1289.StageRevertRearms, "off"),
 	}, c.shareLimits(s.q.GroupID))
 	if no != nil {
 		e.result = ackRefused(no)

@@ -30,6 +30,7 @@ const (
 	EpochMatch            = "epoch.match"
 	LateStageFence        = "late.stage.fence"
 	StageRevertRearms     = "stage.revert.rearms.lock"
+	StageBelowStart       = "stage.below.start"
 	LeaderRefresh         = "leader.refresh"
 	PersistedMerge        = "persisted.merge"
 	CoordinatorEpochCheck = "coordinator.epoch.check"
@@ -101,6 +102,10 @@ var List = []Switch{
 	{StageRevertRearms, "what becomes of the lock of a record that could not be staged", []Side{
 		{"on", "it goes on", "kshare"},
 		{"off", "there is none: the record is held until its holder leaves", "draft"},
+	}},
+	{StageBelowStart, "what becomes of an acknowledgement of records that the start offset has passed", []Side{
+		{"refuse", "INVALID_RECORD_STATE", "kshare"},
+		{"pass", "it is taken and does nothing: a member whose lock ended commits its output beside that of the member that had the records next", "draft"},
 	}},
 	{LeaderRefresh, "how a leader learns of the end of a transaction", []Side{
 		{"targeted", "it is told of the records that are decided", "draft, in effect"},

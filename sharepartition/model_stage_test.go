@@ -46,6 +46,9 @@ func (m *model) stageable(member string, ack int, a *Acknowledgement, s Staging,
 			return refusedStagedType
 		}
 	}
+	if a.FirstOffset < m.start && !s.PassBelowStart {
+		return refusedBelowStart
+	}
 	if a.LastOffset < m.start {
 		return nil
 	}
@@ -144,7 +147,8 @@ func (x *pair) stageHeld(t *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(t, "other") == 0 {
 		member = members(t)
 	}
-	s := Staging{ProducerID: int64(rapid.IntRange(1, 2).Draw(t, "producer")), ProducerEpoch: 3, Gap: true, Release: rapid.Bool().Draw(t, "release")}
+	s := Staging{ProducerID: int64(rapid.IntRange(1, 2).Draw(t, "producer")), ProducerEpoch: 3, Gap: true, Release: rapid.Bool().Draw(t, "release"),
+		PassBelowStart: rapid.Bool().Draw(t, "pass below start")}
 	got, refusal := x.p.Stage(member, acks, s, x.lim)
 	want, wanted := x.m.stage(member, acks, s, x.lim)
 	require.Equal(t, wanted, refusal, "%s %+v", member, acks)

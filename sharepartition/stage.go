@@ -31,6 +31,9 @@ type Staging struct {
 	ProducerEpoch int16
 	Gap           bool // type 0 is allowed
 	Release       bool // type 2 is allowed
+	// PassBelowStart passes over what lies below StartOffset, as an acknowledgement outside of transactions does and the draft of KIP-1289 too. It is
+	// refused otherwise: others are done with it, so that the transaction would commit what was made of a delivery that does not count.
+	PassBelowStart bool
 	// LoseLock leaves records that cannot be staged to their holder without an end, as the draft of KIP-1289 does.
 	LoseLock bool
 }
@@ -38,12 +41,13 @@ type Staging struct {
 var (
 	refusedStagedType  = &Refusal{ErrorCode: errorcode.InvalidRequest, Message: "This acknowledge type is not allowed in a transaction."}
 	refusedOtherStaged = &Refusal{ErrorCode: errorcode.InvalidRecordState, Message: "The offset waits for another transaction, or for another acknowledgement of this one."}
+	refusedBelowStart  = &Refusal{ErrorCode: errorcode.InvalidRecordState, Message: "The offset is below the start offset: others are done with it."}
 )
 
 // Stage makes what a member says about records it holds part of a transaction: all batches or none. acks have passed
 // CheckFormat. The records have no lock and no owner any more once Persisted is told that the returned Write has succeeded, and Resolve is told of
 // the transaction's end; if the Write fails they are given back. What is staged already, by the same producer, epoch and type,
-// is passed over, and so are offsets below StartOffset; a Write without ID means that nothing else was asked for.
+// is passed over; a Write without ID means that nothing else was asked for.
 func (p *Partition) Stage(member string, acks []Acknowledgement, s Staging, lim Limits) (Write, *Refusal) {
 	defer p.verify("Stage")
 	k := staging{p: p, s: s, lim: &lim, name: member, member: p.locks.members.find(member), last: -1}
@@ -96,6 +100,9 @@ func (k *staging) check(a *Acknowledgement) *Refusal {
 		if t != TypeAccept && t != TypeReject && (t != TypeGap || !k.s.Gap) && (t != TypeRelease || !k.s.Release) {
 			return refusedStagedType
 		}
+	}
+	if a.FirstOffset < p.start && !k.s.PassBelowStart {
+		return refusedBelowStart
 	}
 	if a.LastOffset < p.start {
 		return nil
