@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,6 +53,7 @@ type Consumer struct {
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced when anything below changes that is waited for
 	group    GroupMetadata
+	full     bool // the next heartbeat names the topics
 	assigned map[Partition]bool
 	nodes    map[int32]*node
 	ready    []*Record                     // fetched and not polled
@@ -69,8 +71,9 @@ type node struct {
 
 // held is a record in the application's hands.
 type held struct {
-	node int32 // that it came from
-	said AcknowledgeType
+	record *Record // the delivery: one before it, whose lock has ended, counts no more
+	node   int32   // that it came from
+	said   AcknowledgeType
 }
 
 // NewConsumer makes a consumer, which joins its group in the background. opts are for the kgo.Client that carries the requests: seeds, dialer, TLS.
@@ -85,7 +88,7 @@ func NewConsumer(cfg ConsumerConfig, opts ...kgo.Opt) (*Consumer, error) {
 	}
 	c := &Consumer{
 		cfg: cfg, client: client, routes: newRoutes(client), changed: make(chan struct{}),
-		group: GroupMetadata{GroupID: cfg.Group, MemberID: newMemberID()},
+		group: GroupMetadata{GroupID: cfg.Group, MemberID: newMemberID()}, full: true,
 		nodes: map[int32]*node{}, held: map[Partition]map[int64]*held{},
 	}
 	c.life, c.stop = context.WithCancel(context.Background())
@@ -331,16 +334,21 @@ func (c *Consumer) acquired(n *node, of Partition, part kmsg.ShareFetchResponseT
 				}
 				continue
 			}
-			c.held[of][offset] = &held{n.id, undecided}
-			c.ready = append(c.ready, &Record{
+			if before := c.held[of][offset]; before != nil {
+				c.ready = slices.DeleteFunc(c.ready, func(r *Record) bool { return r == before.record })
+			}
+			record := &Record{
 				Topic: of.Topic, Partition: of.Partition, Offset: offset, Key: r.Key, Value: r.Value, Headers: r.Headers,
 				Timestamp: r.Timestamp, DeliveryCount: a.DeliveryCount, of: of,
-			})
+			}
+			c.held[of][offset] = &held{record, n.id, undecided}
+			c.ready = append(c.ready, record)
 		}
 	}
 }
 
-// ErrNotHeld is the error of acknowledging a record that the consumer does not hold: it was acknowledged, or lost with the membership.
+// ErrNotHeld is the error of acknowledging a record that the consumer does not hold: it was acknowledged, lost with the
+// membership, or its lock has ended and it was delivered to the consumer again, as another Record. What was made of it belongs in no transaction.
 var ErrNotHeld = errors.New("the consumer does not hold the record")
 
 // Acknowledge says what becomes of a record. Nothing is sent: Commit does that, or a producer with AcknowledgementsForTransaction. Said twice, the last counts.
@@ -351,7 +359,7 @@ func (c *Consumer) Acknowledge(r *Record, t AcknowledgeType) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.held[r.of][r.Offset]
-	if h == nil {
+	if h == nil || h.record != r {
 		return fmt.Errorf("%s offset %d: %w", r.of, r.Offset, ErrNotHeld)
 	}
 	h.said = t

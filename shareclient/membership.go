@@ -43,13 +43,13 @@ func (c *Consumer) heartbeats() {
 	}
 }
 
-// heartbeat is the next one: it joins in epoch 0.
+// heartbeat is the next one: it joins in epoch 0. One that names the topics is answered with the assignment even where that has not changed.
 func (c *Consumer) heartbeat() *kmsg.ShareGroupHeartbeatRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	req := kmsg.NewPtrShareGroupHeartbeatRequest()
 	req.GroupID, req.MemberID, req.MemberEpoch = c.group.GroupID, c.group.MemberID, c.group.MemberEpoch
-	if req.MemberEpoch == 0 {
+	if c.full {
 		req.SubscribedTopicNames = c.cfg.Topics
 	}
 	return req
@@ -58,6 +58,9 @@ func (c *Consumer) heartbeat() *kmsg.ShareGroupHeartbeatRequest {
 // beaten takes the answer to a heartbeat. It returns when the next one is due, and whether the coordinator is still who it was.
 func (c *Consumer) beaten(resp *kmsg.ShareGroupHeartbeatResponse, err error) (next time.Duration, known bool) {
 	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.full = true // an answer with a new assignment may be lost
 		return retryBackoff, false
 	}
 	var assigned map[Partition]bool
@@ -67,6 +70,7 @@ func (c *Consumer) beaten(resp *kmsg.ShareGroupHeartbeatResponse, err error) (ne
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.wake()
+	c.full = resp.ErrorCode != errorcode.None
 	switch resp.ErrorCode {
 	case errorcode.None:
 		c.group.MemberEpoch = resp.MemberEpoch

@@ -119,6 +119,7 @@ func (p *Producer) retry(ctx context.Context, api, of string, class func(int16) 
 	for ctx.Err() == nil {
 		code, message, err := ask()
 		switch {
+		case err != nil && ctx.Err() != nil && last != nil: // what was tried for so long says more
 		case err != nil:
 			last = &Error{API: api, Of: of, Class: unanswered(err), Cause: err}
 		case code == errorcode.None:
