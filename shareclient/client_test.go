@@ -273,3 +273,26 @@ func TestClusterWithoutTheKIP(t *testing.T) {
 		assert.True(t, shareclient.IsFatal(err))
 	})
 }
+
+// Where what is read was written in transactions, some offsets have no record: the consumer tells of them by itself.
+func TestGaps(t *testing.T) {
+	inBubble(t, func(t *testing.T, cluster *kshare.Cluster, opts []kgo.Opt) {
+		source, err := shareclient.NewProducer(t.Context(), shareclient.ProducerConfig{TransactionalID: "shop"}, opts...)
+		require.NoError(t, err)
+		defer source.Close()
+		for range 3 {
+			require.NoError(t, source.BeginTransaction())
+			require.NoError(t, source.Produce(t.Context(), &kgo.Record{Topic: "orders", Key: []byte("k"), Value: []byte("a")}))
+			require.NoError(t, source.CommitTransaction(t.Context()))
+		}
+		in, out := newConsumer(t, opts), newProducer(t, opts)
+		for _, r := range all(t, in, 3, shareclient.Accept) {
+			assert.Contains(t, []int64{0, 2, 4}, r.Offset, "a marker follows each")
+		}
+		require.NoError(t, out.BeginTransaction())
+		require.NoError(t, out.SendShareAcknowledgementsToTransaction(t.Context(), in.AcknowledgementsForTransaction(), in.GroupMetadata()))
+		require.NoError(t, out.CommitTransaction(t.Context()))
+		empty(t, in)
+		assert.Zero(t, lag(t, opts))
+	})
+}
