@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -29,11 +30,31 @@ const (
 
 var fates = []string{nothing, nothing, nothing, nothing, nothing, nothing, abort, slow, crashEarly, crashStaged, crashedCommit}
 
+// deck deals each fate as often as fates has it before it deals any again, so that a run meets all of them.
+type deck struct {
+	mu     sync.Mutex
+	random *rand.Rand
+	left   []string
+}
+
+func (d *deck) deal() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.left) == 0 {
+		d.left = slices.Clone(fates)
+		d.random.Shuffle(len(d.left), func(i, j int) { d.left[i], d.left[j] = d.left[j], d.left[i] })
+	}
+	fate := d.left[0]
+	d.left = d.left[1:]
+	return fate
+}
+
 // worker is a consume-transform-produce loop that is not let alone.
 type worker struct {
 	cluster *kshare.Cluster
 	name    string
 	random  *rand.Rand
+	fates   *deck             // shared by the workers
 	met     func(fate string) // counts what has befallen it
 	link    *link
 	in      *shareclient.Consumer
@@ -109,11 +130,9 @@ func (w *worker) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fate := fates[w.random.IntN(len(fates))]
-	for _, r := range records {
-		if r.DeliveryCount > 4 {
-			fate = nothing // or the record would be archived in the end
-		}
+	fate := nothing
+	if !slices.ContainsFunc(records, func(r *shareclient.Record) bool { return r.DeliveryCount > 4 }) { // or a record would be archived in the end
+		fate = w.fates.deal()
 	}
 	w.met(fate)
 	switch fate {
@@ -195,7 +214,11 @@ func disturb(ctx context.Context, cluster *kshare.Cluster, random *rand.Rand, me
 		i++
 		switch i % 5 {
 		case 0:
-			if cluster.MoveLeader("orders", random.Int32N(6), to, false) == nil {
+			p := random.Int32N(6)
+			if to == leader(cluster, p) {
+				to = to%3 + 1
+			}
+			if cluster.MoveLeader("orders", p, to, false) == nil {
 				met("leader move")
 			}
 		case 1:
@@ -242,12 +265,13 @@ func exactlyOnce(t *testing.T, cluster *kshare.Cluster, opts []kgo.Opt, seed uin
 	var all sync.WaitGroup
 	all.Go(func() { disturb(ctx, cluster, rand.New(rand.NewPCG(seed, 99)), met) })
 	var failures [4]error
+	dealt := &deck{random: rand.New(rand.NewPCG(seed, 98))}
 	for i := range 4 {
-		w := &worker{cluster: cluster, name: fmt.Sprint("worker-", i), random: rand.New(rand.NewPCG(seed, uint64(i))), met: met}
+		w := &worker{cluster: cluster, name: fmt.Sprint("worker-", i), random: rand.New(rand.NewPCG(seed, uint64(i))), fates: dealt, met: met}
 		all.Go(func() { failures[i] = w.run(ctx) })
 	}
 	began := time.Now()
-	seen := untilSeen(t, opts, orders, 30*time.Minute)
+	seen := untilSeen(t, opts, orders, 2*time.Hour)
 	t.Logf("%d of %d orders after %s: %v", seen, orders, time.Since(began), counts)
 	cancel()
 	all.Wait()

@@ -148,6 +148,16 @@ func newProducer(t *testing.T, opts []kgo.Opt) *shareclient.Producer {
 	return p
 }
 
+// leader is the node that leads a partition of orders.
+func leader(cluster *kshare.Cluster, partition int32) int32 {
+	for _, t := range cluster.InspectTopics() {
+		if t.Name == "orders" {
+			return t.Partitions[partition].Leader
+		}
+	}
+	return -1
+}
+
 // shareKey is the key that a share partition of orders is coordinated by.
 func shareKey(cluster *kshare.Cluster, partition int32) string {
 	for _, t := range cluster.InspectTopics() {
