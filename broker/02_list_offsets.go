@@ -15,7 +15,7 @@ import (
 //
 // Behaviour:
 //   - Timestamp -1 is the end that the reader may see (last stable offset with read_committed), -2 and, from v8 on, -4 the log start, -3 (v7) the
-//     first record with the largest timestamp, -5 (v9) and -6 (v11) nothing, since there is no tiered storage. Other negative ones, and those of a
+//     first record with the largest timestamp if the reader may see it, -5 (v9) and -6 (v11) nothing, since there is no tiered storage. Other negative ones, and those of a
 //     later version, are UNSUPPORTED_VERSION.
 //   - A timestamp from 0 on: the first record, not batch, at or after it. Not found is offset -1 and timestamp -1 without error.
 //   - The leader epoch is that of the record found; for -1 the current one, for -2 that of the log start.
@@ -211,14 +211,11 @@ func (p *partition) atTimestamp(timestamp, end int64) (offsetAt, error) {
 	return found, err
 }
 
-// largestTimestamp finds the first record with the largest timestamp of all below end.
+// largestTimestamp finds the first record with the largest timestamp of the whole log, if it lies below end.
 func (p *partition) largestTimestamp(end int64) (offsetAt, error) {
 	var best storage.Batch
 	best.MaxTimestamp = -1
 	err := p.log.Batches(p.log.StartOffset(), func(b storage.Batch) bool {
-		if b.BaseOffset >= end {
-			return false
-		}
 		if b.MaxTimestamp > best.MaxTimestamp {
 			best = b
 		}
@@ -227,9 +224,13 @@ func (p *partition) largestTimestamp(end int64) (offsetAt, error) {
 	if err != nil || best.MaxTimestamp < 0 {
 		return noOffset, err
 	}
-	return p.searchBatch(best, func(h *protocol.BatchHeader, batch []byte) (protocol.Found, bool, error) {
+	found, err := p.searchBatch(best, func(h *protocol.BatchHeader, batch []byte) (protocol.Found, bool, error) {
 		return protocol.FindMaxTimestamp(h, batch, protocol.NoRecordLimit)
 	})
+	if found.offset >= end {
+		return noOffset, err
+	}
+	return found, err
 }
 
 // searchBatch reads a batch and looks for a record in it.
