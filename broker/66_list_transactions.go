@@ -15,8 +15,8 @@ import (
 //
 // Behaviour:
 //   - The transactional ids that the node coordinates, partition by partition of __transaction_state.
-//   - Filters go together: states (unknown ones are named in UnknownStateFilters and match nothing), producer ids, from v1 on those whose transaction has been
-//     running for longer than DurationFilterMillis, from v2 on a regular expression for the whole id (INVALID_REGULAR_EXPRESSION).
+//   - Filters go together: states (unknown ones are named in UnknownStateFilters and match nothing), producer ids, from v1 on those whose transaction began
+//     longer ago than DurationFilterMillis, also where it has ended or, at -1, never began, from v2 on a regular expression for the whole id (INVALID_REGULAR_EXPRESSION).
 
 const listTransactionsKey = 66
 
@@ -85,5 +85,5 @@ func (c *Cluster) listed(q *kmsg.ListTransactionsRequest, t *txn.Transaction) bo
 	case len(q.StateFilters) > 0 && !slices.Contains(q.StateFilters, t.State.String()):
 		return false
 	}
-	return q.DurationFilterMillis < 0 || t.StartMs >= 0 && c.now()-t.StartMs > q.DurationFilterMillis
+	return q.DurationFilterMillis < 0 || c.now()-t.StartMs > q.DurationFilterMillis
 }
