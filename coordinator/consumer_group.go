@@ -222,7 +222,7 @@ func (cg *consumerGroup) checkOffsetCommit(_ time.Time, by offsetMember, version
 		return nil, errorcode.UnknownMemberID
 	}
 	stale := errorcode.StaleMemberEpoch
-	if m.classic != nil {
+	if m.classic != nil || txn && version < txnCommitHasGroupErrors {
 		stale = errorcode.IllegalGeneration
 	} else if !txn && version < commitByConsumerMember {
 		return nil, errorcode.UnsupportedVersion

@@ -213,11 +213,7 @@ func (t *commit) checkGroup() (partitionCheck, int16) {
 		}
 		gr = t.g.newClassicGroup(t.group)
 	}
-	check, code := gr.checkOffsetCommit(t.now, t.member, t.c.Version, t.txn)
-	if code == errorcode.StaleMemberEpoch && t.txn && !t.newErrors {
-		code = errorcode.IllegalGeneration
-	}
-	return check, code
+	return gr.checkOffsetCommit(t.now, t.member, t.c.Version, t.txn)
 }
 
 func firstError(check partitionCheck, topics []commitTopic) int16 {
