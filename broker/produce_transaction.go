@@ -34,20 +34,25 @@ func (pr *produce) enrol(entries []*produceEntry) bool {
 		}
 		return true
 	}
+	return pr.ask(entries, 1)
+}
+
+// enter begins to make sure that the batches are of the transaction.
+func (pr *produce) enter(entries []*produceEntry) *enrolment {
 	e := &enrolment{id: *pr.q.TransactionID, add: pr.q.Version >= firstAddingProduce, newErrors: pr.q.Version >= firstAbortableProduce}
 	for _, entry := range entries {
 		h, ok := transactionalBatch(entry)
-		if !ok {
+		if !ok || entry.refused {
 			continue
 		}
 		entry.transactional = true
 		e.by = txn.Producer{ID: h.ProducerID, Epoch: h.ProducerEpoch}
-		if no := e.enter(entry.target, &h, c.now()); no != nil {
+		if no := e.enter(entry.target, &h, pr.cluster.now()); no != nil {
 			entry.refused = true
 			pr.fail(entry, no.Code, "")
 		}
 	}
-	return pr.ask(e, entries, 1)
+	return e
 }
 
 // transactionalBatch is the header of an entry's batch, false where that is part of no transaction.
@@ -67,12 +72,14 @@ func producersOf(entries []*produceEntry) map[int64]bool {
 	return ids
 }
 
-// ask asks the transaction coordinator for a request's partitions. The cluster's lock is held.
-func (pr *produce) ask(e *enrolment, entries []*produceEntry, attempt int) bool {
+// ask asks the transaction coordinator for a request's partitions. Each attempt begins anew: the markers that it waits for end what the one before has begun.
+// The cluster's lock is held.
+func (pr *produce) ask(entries []*produceEntry, attempt int) bool {
+	e := pr.enter(entries)
 	code := e.ask(pr.cluster, pr.request)
 	if code == errorcode.ConcurrentTransactions && e.add && attempt < enrolmentAttempts {
 		t := pr.cluster.after(enrolmentBackoff, func() {
-			if pr.ask(e, entries, attempt+1) {
+			if pr.ask(entries, attempt+1) {
 				pr.finishLater(entries)
 			}
 		})
@@ -89,23 +96,27 @@ func (pr *produce) ask(e *enrolment, entries []*produceEntry, attempt int) bool 
 		}
 		if entry.transactional && refused != errorcode.None {
 			entry.refused = true
-			pr.fail(entry, produceCode(refused, pr.q.Version), "")
+			refused, message := produceRefusal(refused, pr.q.Version)
+			pr.fail(entry, refused, message)
 		}
 	}
 	return true
 }
 
-// produceCode is the coordinator's code as Produce answers it.
-func produceCode(code, version int16) int16 {
+// produceRefusal is the coordinator's code as Produce answers it, with Kafka's message where that has one.
+func produceRefusal(code, version int16) (refused int16, message string) {
 	switch code {
-	case errorcode.NetworkException, errorcode.CoordinatorLoadInProgress, errorcode.CoordinatorNotAvailable, errorcode.NotCoordinator:
-		return errorcode.NotEnoughReplicas
+	case errorcode.InvalidTxnState:
+		return code, "Partition was not added to the transaction"
 	case errorcode.ConcurrentTransactions:
-		if version < firstAddingProduce {
-			return errorcode.NotEnoughReplicas
+		if version >= firstAddingProduce {
+			return code, ""
 		}
+	case errorcode.NetworkException, errorcode.CoordinatorLoadInProgress, errorcode.CoordinatorNotAvailable, errorcode.NotCoordinator:
+	default:
+		return code, ""
 	}
-	return code
+	return errorcode.NotEnoughReplicas, "Unable to verify the partition has been added to the transaction. Underlying error: " + errorcode.Name(code)
 }
 
 // finishLater goes on with a request that has waited. The cluster's lock is held, also while the batches are validated: few requests come this way.
