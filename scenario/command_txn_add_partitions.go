@@ -9,7 +9,7 @@ import (
 func init() {
 	register(&command{
 		name:  "txn-add-partitions",
-		usage: "txn-add-partitions PRODUCER PARTITION ... [id=PRODUCER|N] [epoch=N] [verify=yes] [version=3]",
+		usage: "txn-add-partitions PRODUCER [PARTITION ...] [id=PRODUCER|N] [epoch=N] [verify=yes] [version=3]",
 		summary: "Adds partitions to the producer's transaction (AddPartitionsToTxn). Clients go up to version 3; from 4 on it is the brokers' own, which verify=yes only asks whether the partitions " +
 			"are in the transaction.",
 		example: `
@@ -28,7 +28,7 @@ orders-9: UNKNOWN_TOPIC_OR_PARTITION (3)
 payments: Ongoing, producer <p1>, epoch 0, timeout 1m, partitions orders-0, orders-1
 `,
 		optionNames: []string{"id", "epoch", "verify", "version"},
-		least:       2, most: -1,
+		least:       1, most: -1,
 		check: func(c *call) error { _, err := partitionWords(c.words[1:]); return err },
 		run:   txnAddPartitions,
 	})
@@ -87,6 +87,6 @@ func txnAddPartitions(s *step, c *call) error {
 			}
 		}
 	}
-	s.showOutcomes(outcomes, by.name+": an answer about nothing")
+	s.showOutcomes(outcomes, by.name+": ok, no partitions")
 	return nil
 }
