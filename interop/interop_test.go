@@ -5,6 +5,7 @@ package interop
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,9 @@ func TestInterop(t *testing.T) {
 				{"kshare.interop.AdminProgram", "BOOTSTRAP"},
 				{"kshare.interop.AdminGroupsProgram", "BOOTSTRAP"},
 				{"kshare.interop.ShareStateProgram", "BOOTSTRAP"},
+				{"kshare.interop.TransactionProgram", "BOOTSTRAP"},
+				{"kshare.interop.TransactionToolProgram", "BOOTSTRAP"},
+				{"kshare.interop.TransactionStateProgram", "BOOTSTRAP"},
 				{"kshare.interop.ToolsProgram", "BOOTSTRAP"},
 				{"kshare.interop.ControlProgram", "KSHARE"},
 			}},
@@ -84,6 +88,7 @@ func TestInterop(t *testing.T) {
 		}
 	})
 	t.Run("dump of share state", func(t *testing.T) { dumpShareState(t, bootstrap, javaCommand(t)) })
+	t.Run("dump of transactions", func(t *testing.T) { dumpTransactionState(t, bootstrap, javaCommand(t)) })
 }
 
 // programName is what tells a program from the others of its suite.
@@ -96,9 +101,9 @@ func programName(args []string) string {
 	return strings.Join(strings.Fields(name), " ")
 }
 
-// kgoTests runs the tests of franz-go's own kgo package that speak to a broker and need no transactions: all that open
-// a client on KGO_SEEDS. Not among them are TestTxnEtl, the SCRAM and OAUTHBEARER tests, which have seeds of their own,
-// TestIssueProduceBrokerTooOldFailsRecords, which skips itself on a broker of today, and the unit tests.
+// kgoTests runs the tests of franz-go's own kgo package that speak to a broker: all that open a client on KGO_SEEDS. Not
+// among them are the SCRAM and OAUTHBEARER tests, which have seeds of their own, TestIssueProduceBrokerTooOldFailsRecords,
+// which skips itself on a broker of today, and the unit tests.
 //
 // The package is tested at the version that go.mod names. KGO_TEST_RECORDS is the number of records that each ETL test
 // moves through its chain of groups (500000 if unset), KGO_TEST_RF the replication factor of its topics.
@@ -109,6 +114,7 @@ func kgoTests(t *testing.T, bootstrap string) {
 		"TestIssue434", "TestIssue337", "TestIssue865", "TestAddRemovePartitions", "TestPauseIssue489",
 		"TestPauseIssueOct2023", "TestHookPollStart",
 	}
+	transactions := []string{"TestTxnEtl"}
 	shares := []string{
 		"TestShareGroup", "TestShareGroupETL", "TestShareGroupAckOnClose", "TestShareGroupOffsetsAdmin",
 		"TestConsumeRegexShareSkipsInternal",
@@ -124,7 +130,7 @@ func kgoTests(t *testing.T, bootstrap string) {
 	if testing.Short() {
 		records, limit = "5000", 5*time.Minute
 	}
-	tests := append(append(groups, shares...), others...)
+	tests := slices.Concat(groups, transactions, shares, others)
 	env := []string{
 		"KGO_SEEDS=" + bootstrap, "KGO_LOG_LEVEL=none", "KGO_TEST_RF=1", "KGO_TEST_RECORDS=" + records,
 		"KGO_TEST_MAX_TOPIC_PARTS=8",

@@ -72,8 +72,6 @@ type Flow int16
 const (
 	// Flow0 is that of clients which name the partitions beforehand and keep their epoch.
 	Flow0 Flow = 0
-	// Flow1 is what a coordinator at transaction.version 1 ends transactions with of its own accord.
-	Flow1 Flow = 1
 	// Flow2 raises the epoch as each transaction ends (KIP-890): EndTxn from version 5 on, Produce from 12, TxnOffsetCommit from 5.
 	Flow2 Flow = 2
 )
@@ -452,7 +450,10 @@ func (c *Coordinator) abort(now time.Time, id string, e *entry) Decision {
 	if e.Epoch == math.MaxInt16 {
 		return refuse(errorcode.UnknownServerError)
 	}
-	flow := Flow(c.config.Level())
+	flow := Flow0
+	if c.config.Level() >= int16(Flow2) {
+		flow = Flow2
+	}
 	next := e.Transaction
 	if flow != Flow2 { // which raises the epoch with every end
 		next.Epoch, next.LastEpoch = e.Epoch+1, NoEpoch

@@ -173,14 +173,16 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// Who takes a transactional id over in the middle of a transaction is told to come again, and has the epoch e+2 then, in both flows.
+// Who takes a transactional id over in the middle of a transaction is told to come again, and has the epoch e+2 then, in both flows. The abort is of Flow2 at
+// level 2 alone, whatever the flow of the former owner.
 func TestTakeover(t *testing.T) {
-	for _, level := range []int16{1, 2} {
+	for level, flow := range map[int16]Flow{1: Flow0, 2: Flow2} {
 		x := newCoordination(t, nil)
 		x.level = level
 		old := x.init("a").Producer
-		x.add("a", old, Flow0)
+		x.add("a", old, Flow2-flow)
 		assert.Equal(t, errorcode.ConcurrentTransactions, x.init("a").Code)
+		assert.Equal(t, flow, x.markers[0].Flow)
 		assert.Equal(t, PrepareAbort, x.state("a"))
 		assert.Equal(t, Producer{old.ID, 1}, x.markers[0].Producer)
 		assert.Equal(t, errorcode.ConcurrentTransactions, x.init("a").Code)

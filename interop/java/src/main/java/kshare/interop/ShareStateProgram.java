@@ -10,7 +10,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ShareConsumer;
@@ -21,7 +20,6 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.utils.Utils;
-import org.apache.kafka.tools.consumer.ConsoleConsumer;
 import org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter;
 
 /**
@@ -142,13 +140,8 @@ public final class ShareStateProgram {
         int partitions = get(admin.describeTopics(List.of(STATE)).allTopicNames()).get(STATE).partitions().size();
         int partition = Utils.abs((id + ":" + topicId + ":0").hashCode()) % partitions; // ShareCoordinatorService.partitionFor
         TopicPartition tp = new TopicPartition(STATE, partition);
-        long begin = get(admin.listOffsets(Map.of(tp, OffsetSpec.earliest())).all()).get(tp).offset();
-        long end = get(admin.listOffsets(Map.of(tp, OffsetSpec.latest())).all()).get(tp).offset();
-        String printed = Tools.run(bootstrap, 0, "", ConsoleConsumer::main, "--topic", STATE, "--partition", Integer.toString(partition),
-            "--offset", Long.toString(begin), "--max-messages", Long.toString(end - begin), "--timeout-ms", "30000",
-            "--formatter", ShareGroupStateMessageFormatter.class.getName());
         List<String> got = new ArrayList<>();
-        for (String record : printed.split("(?<=})(?=\\{\"key\"|Processed)|\n")) {
+        for (String record : Tools.records(bootstrap, admin, tp, ShareGroupStateMessageFormatter.class)) {
             if (record.contains("\"groupId\":\"" + id + "\"")) {
                 got.add(record.replaceAll(",\"(create|write)Timestamp\":\\d{13}", ""));
             }

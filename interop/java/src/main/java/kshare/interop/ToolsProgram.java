@@ -3,11 +3,12 @@ package kshare.interop;
 import static kshare.interop.Check.equal;
 import static kshare.interop.Check.step;
 import static kshare.interop.Check.that;
+import static kshare.interop.Tools.line;
+import static kshare.interop.Tools.noLine;
 
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.regex.Pattern;
 import org.apache.kafka.tools.ConfigCommand;
 import org.apache.kafka.tools.ConsoleProducer;
 import org.apache.kafka.tools.GroupsCommand;
@@ -51,17 +52,6 @@ public final class ToolsProgram {
 
     private String run(Tools.Tool tool, String... args) throws Exception {
         return run(0, "", tool, args);
-    }
-
-    /** Requires a line of {@code printed} that the pattern matches as a whole; blanks stand for any blanks. */
-    private static void line(String pattern, String printed) {
-        Pattern p = Pattern.compile("\\s*" + pattern.replace(" ", "\\s+") + "\\s*");
-        that(printed.lines().anyMatch(l -> p.matcher(l).matches()), "no line matches '" + pattern + "' in:\n" + printed);
-    }
-
-    private static void noLine(String pattern, String printed) {
-        Pattern p = Pattern.compile("\\s*" + pattern.replace(" ", "\\s+") + "\\s*");
-        that(printed.lines().noneMatch(l -> p.matcher(l).matches()), "a line matches '" + pattern + "' in:\n" + printed);
     }
 
     private void topics() throws Exception {

@@ -21,11 +21,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-const shareStateTopic = "__share_group_state"
-
-// dumpShareState has kafka-dump-log read what the broker keeps in __share_group_state: the batches as they are fetched, in files named as Kafka names its
-// segments. Every batch is valid and every record is one that its decoder knows.
-func dumpShareState(t *testing.T, bootstrap string, java []string) {
+// dumpTopic has kafka-dump-log read what the broker keeps in an internal topic: the batches as they are fetched, in files named as Kafka names its
+// segments. It returns what that prints with a decoder. Every batch is valid.
+func dumpTopic(t *testing.T, bootstrap string, java []string, topic, decoder string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -33,11 +31,11 @@ func dumpShareState(t *testing.T, bootstrap string, java []string) {
 	require.NoError(t, err)
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	begin, err := admin.ListStartOffsets(ctx, shareStateTopic)
+	begin, err := admin.ListStartOffsets(ctx, topic)
 	require.NoError(t, err)
-	end, err := admin.ListEndOffsets(ctx, shareStateTopic)
+	end, err := admin.ListEndOffsets(ctx, topic)
 	require.NoError(t, err)
-	topics, err := admin.ListTopicsWithInternal(ctx, shareStateTopic)
+	topics, err := admin.ListTopicsWithInternal(ctx, topic)
 	require.NoError(t, err)
 
 	dir := t.TempDir()
@@ -54,15 +52,27 @@ func dumpShareState(t *testing.T, bootstrap string, java []string) {
 		partition := filepath.Join(dir, fmt.Sprintf("%s-%d", o.Topic, o.Partition))
 		require.NoError(t, os.Mkdir(partition, 0o755))
 		segment := filepath.Join(partition, fmt.Sprintf("%020d.log", o.Offset))
-		batches, n := fetchBatches(ctx, t, client, topics[shareStateTopic].ID, o.Partition, o.Offset, last.Offset)
+		batches, n := fetchBatches(ctx, t, client, topics[topic].ID, o.Partition, o.Offset, last.Offset)
 		require.NoError(t, os.WriteFile(segment, batches, 0o644))
 		files, valid = append(files, segment), valid+n
 	})
-	require.NotEmpty(t, files, "nothing was written to %s", shareStateTopic)
+	require.NotEmpty(t, files, "nothing was written to %s", topic)
 
-	args := append(java[:len(java):len(java)], "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--share-group-state-decoder", "--files", strings.Join(files, ","))
+	args := append(java[:len(java):len(java)], "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", decoder, "--files", strings.Join(files, ","))
 	out := run(t, programLimit, "java", nil, args...)
 	assert.Equal(t, valid, strings.Count(out, " isvalid: true"), "valid batches")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("kafka-dump-log printed:\n%s", tail([]byte(out)))
+		}
+	})
+	return out
+}
+
+// dumpShareState holds that every record of __share_group_state is one that Kafka's decoder knows.
+func dumpShareState(t *testing.T, bootstrap string, java []string) {
+	t.Helper()
+	out := dumpTopic(t, bootstrap, java, "__share_group_state", "--share-group-state-decoder")
 	kinds := map[string]int{}
 	for _, m := range regexp.MustCompile(`(?m)^\| offset: \d+ .*? key: (\{.*\}) payload: (\{.*\}|<DELETE>)$`).FindAllStringSubmatch(out, -1) {
 		var key struct{ Type string }
@@ -80,8 +90,25 @@ func dumpShareState(t *testing.T, bootstrap string, java []string) {
 	for _, kind := range []string{"tombstone", "snapshot", "update"} {
 		assert.NotZero(t, kinds[kind], kind)
 	}
-	if t.Failed() {
-		t.Logf("kafka-dump-log printed:\n%s", tail([]byte(out)))
+}
+
+// dumpTransactionState holds that every record of __transaction_state is one that Kafka's decoder knows, and that each state of a transaction is among them.
+func dumpTransactionState(t *testing.T, bootstrap string, java []string) {
+	t.Helper()
+	out := dumpTopic(t, bootstrap, java, "__transaction_state", "--transaction-log-decoder")
+	states := map[string]int{}
+	records := 0
+	for _, m := range regexp.MustCompile(`(?m)^\| offset: \d+ .*? key: (\{.*\}) payload: (\{.*\})$`).FindAllStringSubmatch(out, -1) {
+		var value struct {
+			Data struct{ TransactionStatus string }
+		}
+		require.NoError(t, json.Unmarshal([]byte(m[2]), &value), m[2])
+		states[value.Data.TransactionStatus]++
+		records++
+	}
+	assert.Equal(t, strings.Count(out, "\n| offset: "), records, "records that were decoded")
+	for _, state := range []string{"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"} {
+		assert.NotZero(t, states[state], state)
 	}
 }
 
