@@ -90,6 +90,44 @@ func beginAtEarliest(client *kgo.Client, group string) {
 	}
 }
 
+// What a transaction wrote is there for who reads committed records once it is committed, and never if it is aborted.
+func Example_transaction() {
+	cluster, err := kshare.Start(kshare.WithTopic("orders", 1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cluster.Close()
+	producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.TransactionalID("payments"), kgo.DefaultProduceTopic("orders"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer producer.Close()
+	ctx := context.Background()
+	transact := func(value string, end kgo.TransactionEndTry) {
+		if err := producer.BeginTransaction(); err != nil {
+			log.Fatal(err)
+		}
+		if err := producer.ProduceSync(ctx, kgo.StringRecord(value)).FirstErr(); err != nil {
+			log.Fatal(err)
+		}
+		if err := producer.EndTransaction(ctx, end); err != nil {
+			log.Fatal(err)
+		}
+	}
+	transact("three elephants", kgo.TryAbort)
+	transact("two teapots", kgo.TryCommit)
+
+	consumer, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.ConsumeTopics("orders"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer consumer.Close()
+	for _, r := range consumer.PollFetches(ctx).Records() {
+		fmt.Println(string(r.Value))
+	}
+	// Output: two teapots
+}
+
 // Without a port, tests can run side by side anywhere.
 func ExampleWithInMemoryNetwork() {
 	cluster, err := kshare.Start(kshare.WithInMemoryNetwork(), kshare.WithTopic("orders", 1))
