@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/coordinator"
@@ -12,7 +14,7 @@ import (
 
 // TxnOffsetCommit (28), v0 to v6.
 //
-// Behaviour: package coordinator; before it, for all partitions together:
+// Behaviour: package coordinator; for all partitions together, but those that are not there:
 //   - No group id is INVALID_GROUP_ID; a node that does not coordinate the group NOT_COORDINATOR.
 //   - The transaction coordinator is asked as for a Produce: from v5 on the group's partition of __consumer_offsets becomes part of the transaction,
 //     before it must be.
@@ -27,10 +29,9 @@ const firstAddingCommit = 5
 
 func (c *Cluster) txnOffsetCommit(r *request, q *kmsg.TxnOffsetCommitRequest) kmsg.Response {
 	c.expireProducers()
-	if code := c.offsetsInTransaction(r, q); code != errorcode.None {
-		return refuseTxnOffsets(q, code)
-	}
-	return callGroups(c, r, q, (*coordinator.Groups).TxnOffsetCommit)
+	return callGroups(c, r, q, func(g *coordinator.Groups, now time.Time, by coordinator.Caller, q *kmsg.TxnOffsetCommitRequest, e *coordinator.Effects) *kmsg.TxnOffsetCommitResponse {
+		return g.TxnOffsetCommit(now, by, q, func() int16 { return c.offsetsInTransaction(r, q) }, e)
+	})
 }
 
 // offsetsInTransaction makes sure that a commit is part of its producer's transaction; it returns the code that refuses it otherwise.
@@ -62,20 +63,4 @@ func (c *Cluster) offsetsInTransaction(r *request, q *kmsg.TxnOffsetCommitReques
 		return no.Code
 	}
 	return errorcode.None
-}
-
-// refuseTxnOffsets answers every partition with a code.
-func refuseTxnOffsets(q *kmsg.TxnOffsetCommitRequest, code int16) kmsg.Response {
-	p := response[*kmsg.TxnOffsetCommitResponse](q)
-	for _, t := range q.Topics {
-		entry := kmsg.NewTxnOffsetCommitResponseTopic()
-		entry.Topic, entry.TopicID = t.Topic, t.TopicID
-		for _, asked := range t.Partitions {
-			e := kmsg.NewTxnOffsetCommitResponseTopicPartition()
-			e.Partition, e.ErrorCode = asked.Partition, code
-			entry.Partitions = append(entry.Partitions, e)
-		}
-		p.Topics = append(p.Topics, entry)
-	}
-	return p
 }

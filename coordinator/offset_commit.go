@@ -52,9 +52,10 @@ func (g *Groups) OffsetCommit(now time.Time, c Caller, req *kmsg.OffsetCommitReq
 }
 
 // TxnOffsetCommit (key 28, versions 0 to 6) stores offsets that take effect when the producer's transaction is
-// committed. The rights to the transactional id and the producer's epoch are the caller's to check.
-func (g *Groups) TxnOffsetCommit(now time.Time, c Caller, req *kmsg.TxnOffsetCommitRequest, e *Effects) *kmsg.TxnOffsetCommitResponse {
-	t := commit{g: g, now: now, c: c, group: req.Group, e: e, txn: true, expireMs: noExpiry}
+// committed. The rights to the transactional id are the caller's to check. Where a topic that is named is known, enrol makes the offsets
+// part of the transaction; it returns the code that refuses them all, or 0.
+func (g *Groups) TxnOffsetCommit(now time.Time, c Caller, req *kmsg.TxnOffsetCommitRequest, enrol func() int16, e *Effects) *kmsg.TxnOffsetCommitResponse {
+	t := commit{g: g, now: now, c: c, group: req.Group, e: e, txn: true, enrol: enrol, expireMs: noExpiry}
 	t.producerID, t.producerEpoch = req.ProducerID, req.ProducerEpoch
 	t.member = offsetMember{id: req.MemberID, instance: req.InstanceID, generation: req.Generation}
 	t.byID, t.newErrors = c.Version >= txnCommitHasTopicIDs, c.Version >= txnCommitHasGroupErrors
@@ -92,6 +93,7 @@ type commit struct {
 	member        offsetMember
 	e             *Effects
 	txn           bool
+	enrol         func() int16 // of a TxnOffsetCommit
 	producerID    int64
 	producerEpoch int16
 	expireMs      int64
@@ -130,6 +132,12 @@ func (t *commit) run(topics []commitTopic) {
 	known := t.known(topics)
 	if len(known) == 0 && len(topics) > 0 {
 		return
+	}
+	if t.enrol != nil {
+		if code := t.enrol(); code != errorcode.None {
+			t.reply(known, code)
+			return
+		}
 	}
 	check, code := t.checkGroup()
 	if code == errorcode.None && check != nil {

@@ -246,7 +246,7 @@ func serve(g *Groups, now time.Time, c Caller, req kmsg.Request, e *Effects) kms
 	case *kmsg.OffsetCommitRequest:
 		return g.OffsetCommit(now, c, req, e)
 	case *kmsg.TxnOffsetCommitRequest:
-		return g.TxnOffsetCommit(now, c, req, e)
+		return g.TxnOffsetCommit(now, c, req, func() int16 { return errorcode.None }, e)
 	case *kmsg.OffsetFetchRequest:
 		return g.OffsetFetch(c, req)
 	case *kmsg.OffsetDeleteRequest:
