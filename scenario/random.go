@@ -41,6 +41,8 @@ var (
 	randomTopics  = []string{"a", "b"}
 	randomGroups  = []string{"g", "h"}
 	randomMembers = []string{"m1", "m2", "m3"}
+	// randomTransactional are producers, each with a transactional id of its name.
+	randomTransactional = []string{"x", "y"}
 )
 
 // Groups of a random scenario that are no share groups: one that has only committed offsets, a consumer group and a classic group.
@@ -86,6 +88,11 @@ func (g *generator) write(steps int) error {
 	}
 	for _, l := range []string{"init-producer p", "config group " + consumerGroup + " consumer.assignment.interval.ms=0"} {
 		if err := g.add("%s", l); err != nil {
+			return err
+		}
+	}
+	for _, p := range randomTransactional {
+		if err := g.add("init-producer %s txn=%[1]s timeout=15m", p); err != nil {
 			return err
 		}
 	}
@@ -189,6 +196,7 @@ var weights = []struct {
 	{8, (*generator).offsets},
 	{5, (*generator).consumer},
 	{4, (*generator).classic},
+	{16, (*generator).transaction},
 	{6, func(g *generator) error { return g.add("persisted %s %s", pick(g, randomGroups...), g.partition()) }},
 }
 
@@ -510,4 +518,30 @@ func (g *generator) deleteTopic() error {
 		return err
 	}
 	return g.add("topic %s partitions=%d", t, 1+g.rand.IntN(2))
+}
+
+// transaction is a step of the transactional producers, in the way of either kind of client. No marker of a script has a greater epoch than its transaction:
+// that one could not be ended any more.
+func (g *generator) transaction() error {
+	p := pick(g, randomTransactional...)
+	switch g.rand.IntN(16) {
+	case 0, 1, 2, 3, 4:
+		return g.add("produce %s %s producer=%s txn=yes%s", g.partition(), pick(g, "a", "a b", "a / b c"), p, pick(g, "", "", "", "", " version=11", " version=10", " sequence=3"))
+	case 5, 6, 7, 8:
+		return g.add("txn-end %s %s%s", p, pick(g, "commit", "commit", "abort"), pick(g, "", "", "", " version=4", " epoch=0"))
+	case 9, 10:
+		return g.add("txn-add-partitions %s %s%s", p, g.partition(), pick(g, "", "", " version=1", " verify=yes version=5"))
+	case 11:
+		return g.add("txn-commit-offsets %s %s %s=%d%s", p, pick(g, offsetsGroup, offsetsGroup, consumerGroup), g.partition(), g.rand.IntN(20), pick(g, "", "", " version=5", " version=3"))
+	case 12:
+		return g.add("txn-add-offsets %s %s version=%d", p, offsetsGroup, pick(g, 1, 3))
+	case 13:
+		return g.add("init-producer %s txn=%[1]s timeout=15m%s", p, pick(g, "", "", " id="+p+" epoch=0", " id="+p+" epoch=1"))
+	case 14:
+		return g.add("txn-markers %s %s %s transaction-version=%d", p, pick(g, "commit", "abort"), g.partition(), pick(g, 0, 0, 2))
+	}
+	if g.one(2) {
+		return g.add("txn-list%s", pick(g, "", " states=Ongoing", " producers=x", " pattern=\\["))
+	}
+	return g.add("txn-describe %s", pick(g, "x", "x y", "nobody"))
 }

@@ -28,19 +28,12 @@ func TestRandomIsAFunctionOfItsSeed(t *testing.T) {
 
 // notRandom are commands that ask brokers and that no random scenario has.
 var notRandom = map[string]string{
-	"dead-letters":       "no group has a dead letter queue",
-	"help":               "asks nothing",
-	"send":               "random requests are what package probe of differential sends",
-	"send-bytes":         "random requests are what package probe of differential sends",
-	"wait":               "nothing runs in the background",
-	"txn-ack":            "Apache Kafka has no transactional acknowledgements",
-	"txn-add-offsets":    "random scenarios have no transactions yet",
-	"txn-add-partitions": "random scenarios have no transactions yet",
-	"txn-commit-offsets": "random scenarios have no transactions yet",
-	"txn-describe":       "random scenarios have no transactions yet",
-	"txn-end":            "random scenarios have no transactions yet",
-	"txn-list":           "random scenarios have no transactions yet",
-	"txn-markers":        "random scenarios have no transactions yet",
+	"dead-letters": "no group has a dead letter queue",
+	"help":         "asks nothing",
+	"send":         "random requests are what package probe of differential sends",
+	"send-bytes":   "random requests are what package probe of differential sends",
+	"wait":         "nothing runs in the background",
+	"txn-ack":      "Apache Kafka has no transactional acknowledgements",
 }
 
 // Every command that asks brokers is in the scenarios that are run against a real Kafka, unless there is a reason.
