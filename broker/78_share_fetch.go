@@ -545,7 +545,8 @@ func (f *shareFetch) acquire(open []shareOpen, results shareResults) {
 	}
 	for i, sp := range open {
 		if left.maxRecords <= 0 {
-			return
+			sp.noteLogStart(c.shareLimits(sp.group)) // it is read with the others, although nothing is acquired there
+			continue
 		}
 		if sp.fresh && i > 0 && !open[i-1].fresh {
 			left.roomBytes, left.filled = maxBytes, false // they were read within limits of their own

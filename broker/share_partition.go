@@ -376,20 +376,24 @@ func (p *partition) wakeShareFetches() {
 	}
 }
 
-// acquire gives records to a member, up to the limits that are left. It returns nothing where nothing can be had. Apache Kafka learns that the log
-// begins later than the group does by a read that fails: that fetch gets nothing, the next one what there is.
+// noteLogStart moves the group to where the log begins, if that is later than what it would read next, and tells whether it did. Apache Kafka learns of it by
+// a read that fails: that fetch gets nothing, the next one what there is.
+func (sp *sharePartition) noteLogStart(limits sharepartition.Limits) bool {
+	start := sp.partition.log.StartOffset()
+	if !sp.state.CanAcquire(limits.RecordLocks) || sp.state.NextFetchOffset() >= start {
+		return false
+	}
+	sp.state.LogStartMoved(start)
+	return true
+}
+
+// acquire gives records to a member, up to the limits that are left. It returns nothing where nothing can be had.
 func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartition.AcquiredRange, records [][]byte, err error) {
 	c := sp.partition.cluster
 	p := sp.partition
 	limits := c.shareLimits(sp.group)
-	if !sp.state.CanAcquire(limits.RecordLocks) {
+	if sp.noteLogStart(limits) && c.timing == TimingKafka || !sp.state.CanAcquire(limits.RecordLocks) {
 		return nil, nil, nil
-	}
-	if sp.state.NextFetchOffset() < p.log.StartOffset() {
-		sp.state.LogStartMoved(p.log.StartOffset())
-		if c.timing == TimingKafka {
-			return nil, nil, nil
-		}
 	}
 	offset := sp.state.NextFetchOffset()
 	if offset >= sp.end() {
