@@ -48,7 +48,11 @@ func (e *enrolment) ask(c *Cluster, r *request) int16 {
 		asked[i] = txn.TopicPartition{Topic: p.topic.name, Partition: p.index}
 	}
 	if e.add {
-		return e.told(c.addPartitions(r, n, e.id, e.by, asked, txn.Flow2))
+		code := c.addPartitions(r, n, e.id, e.by, asked, txn.Flow2)
+		if code == errorcode.None {
+			code = c.pushTransactions(e.id)
+		}
+		return e.told(code)
 	}
 	codes, code := c.verifyTransaction(n, e.id, e.by, asked)
 	if code != errorcode.None {

@@ -76,6 +76,16 @@ func (c *Cluster) transact(r *request, d txn.Decision) (int16, txn.Producer) {
 	return d.Code, d.Producer
 }
 
+// pushTransactions has what is stored of transactions survive a kill of the process before something is appended to a user's log that follows from it. A
+// batch whose transaction does not know of its partition would never get a marker, and one of two markers without the decision could meet the opposite one.
+func (c *Cluster) pushTransactions(id string) int16 {
+	if err := c.store.Push(); err != nil {
+		c.log.Error("a transaction could not be stored", "transactional id", id, "error", err)
+		return notStored
+	}
+	return errorcode.None
+}
+
 // storeTransition appends a change of a transactional id to __transaction_state and lets it take effect.
 func (c *Cluster) storeTransition(t *txn.Transition) error {
 	if err := c.appendTransition(t); err != nil {
@@ -125,6 +135,10 @@ const markerRetry = 100 * time.Millisecond
 // Source: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
 func (c *Cluster) writeMarkers(m *txn.Markers) {
 	if !c.transactions.coordinator.Completing(m) {
+		return
+	}
+	if c.pushTransactions(m.ID) != errorcode.None {
+		c.after(markerRetry, func() { c.writeMarkers(m) })
 		return
 	}
 	kept := c.transactionPartition(m.ID)

@@ -20,6 +20,7 @@ import (
 	"kshare/clock"
 	"kshare/config"
 	"kshare/internal/memorynet"
+	"kshare/storage"
 	"kshare/storage/directory"
 )
 
@@ -32,6 +33,7 @@ type machine struct {
 	cluster *broker.Cluster
 	logs    lockedBuffer
 	addr    string
+	wrap    func(storage.Store) storage.Store // puts something around the store, nil for nothing
 }
 
 // lockedBuffer takes logs while a test reads them.
@@ -73,6 +75,9 @@ func (m *machine) boot(fs vfs.FS, flush directory.Flush) error {
 	store, err := directory.OpenFS(fs, storeDir, directory.Options{Flush: flush, SegmentBytes: 64 << 10, Log: log})
 	if err != nil {
 		return err
+	}
+	if m.wrap != nil {
+		store = m.wrap(store)
 	}
 	m.cluster, err = broker.New(broker.Options{
 		Nodes: 1, FirstNodeID: 1,

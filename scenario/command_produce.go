@@ -70,6 +70,11 @@ func parseProduce(c *call) (p produced, err error) {
 	if p.txn, err = c.flag("txn"); err != nil {
 		return p, err
 	}
+	for _, option := range []string{"txn", "sequence"} {
+		if _, of := c.options["producer"]; c.options[option] != "" && !of {
+			return p, mistakef("%s= is that of a producer: name it with producer=NAME", option)
+		}
+	}
 	if p.acks, err = acksOption(c); err != nil {
 		return p, err
 	}

@@ -33,6 +33,9 @@ func parseCommand(text string) (*call, error) {
 	c := &call{text: strings.TrimSpace(text), options: map[string]string{}, rest: rest, verbatim: map[string]bool{}}
 	name := words[0].text
 	if c.command = commands[name]; c.command == nil {
+		if strings.Trim(name, "-=") == "" {
+			return nil, fmt.Errorf("there is no command %q: the line between commands and what they show is ----", name)
+		}
 		return nil, fmt.Errorf("there is no command %q%s; help lists them", name, spelling.DidYouMean(name, slices.Sorted(maps.Keys(commands))))
 	}
 	for i, w := range words[1:] {

@@ -127,6 +127,9 @@ type Store interface {
 	Metadata(prefix string, f func(key string, value []byte) error) error
 	// Commit stands for everything appended and put so far. It is nil where there is nothing to wait for.
 	Commit() Commit
+	// Push hands what internal logs and metadata were given so far to the operating system. Other logs hand theirs over at once: what a kill of the
+	// process may not leave without the internal record that it follows from is appended behind a Push.
+	Push() error
 	// Close writes what is left and closes the store. Neither it nor its logs may be used afterwards.
 	Close() error
 }

@@ -63,6 +63,8 @@ func (m *memory) Metadata(prefix string, f func(key string, value []byte) error)
 
 func (m *memory) Commit() Commit { return nil }
 
+func (m *memory) Push() error { return nil }
+
 func (m *memory) Close() error {
 	clear(m.logs)
 	clear(m.metadata)

@@ -91,6 +91,24 @@ func TestKillLosesNothingThatWasAnswered(t *testing.T) {
 	}
 }
 
+// What was pushed survives a kill though nobody has waited for it: what is appended to another log behind it is never there without it.
+func TestKillAfterPush(t *testing.T) {
+	for _, flush := range []Flush{FlushNever, FlushAlways} {
+		fs := vfs.NewCrashableMem()
+		s, err := OpenFS(fs, "dir", small(flush))
+		require.NoError(t, err)
+		require.NoError(t, s.PutMetadata("key", []byte("value")))
+		require.NoError(t, s.Push())
+		reopened(t, killed(t, fs), flush, func(s storage.Store) {
+			found := map[string]string{}
+			require.NoError(t, s.Metadata("", func(key string, value []byte) error { found[key] = string(value); return nil }))
+			require.Equal(t, map[string]string{"key": "value"}, found)
+		})
+		require.NoError(t, s.Close())
+		require.ErrorIs(t, s.Push(), errClosed)
+	}
+}
+
 // Whatever part of the unanswered writes reaches the disk, in whatever order, what was answered is there.
 func TestPowerLossOfUnansweredWrites(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -391,6 +391,22 @@ func (s *store) Commit() storage.Commit {
 	return commit{store: s, upTo: s.written}
 }
 
+func (s *store) Push() error {
+	s.mu.Lock()
+	clean, closed := s.durable == s.written, s.closed
+	s.mu.Unlock()
+	if closed {
+		return s.errorf("push", s.dir, errClosed)
+	}
+	if clean {
+		return nil
+	}
+	if err := s.state.push(); err != nil {
+		return s.errorf("push", s.dir, err)
+	}
+	return nil
+}
+
 func (s *store) Close() error {
 	s.stopTimer()
 	if !s.beginClose() {

@@ -263,6 +263,9 @@ func (m *Machine) PutMetadata(t *rapid.T) {
 // Commit waits for what was written.
 func (m *Machine) Commit(t *rapid.T) { require.NoError(t, Wait(m.Store)) }
 
+// Push hands over what was written.
+func (m *Machine) Push(t *rapid.T) { require.NoError(t, m.Store.Push()) }
+
 // Check compares the store with the model.
 func (m *Machine) Check(t *rapid.T) {
 	require.NoError(t, m.Model.Compare(m.Store))

@@ -32,7 +32,7 @@ func random(t *rapid.T, open Opener) {
 		"Append": m.Append, "Append2": m.Append, "Append3": m.Append, "AppendWrong": m.AppendWrong,
 		"SetStartOffset": m.SetStartOffset, "Truncate": m.Truncate, "Read": m.Read, "Read2": m.Read,
 		"Roll": m.Roll, "Replace": m.Replace,
-		"DeleteLog": m.DeleteLog, "PutMetadata": m.PutMetadata, "Commit": m.Commit, "": m.Check,
+		"DeleteLog": m.DeleteLog, "PutMetadata": m.PutMetadata, "Commit": m.Commit, "Push": m.Push, "": m.Check,
 	}
 	if reopen != nil {
 		actions["Reopen"] = func(t *rapid.T) {
