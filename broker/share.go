@@ -19,7 +19,7 @@ type share struct {
 	sessions    map[int32]*sharesession.Sessions // by node id
 
 	counters   shareCounters
-	faults     []*ShareWriteFault               // in the order in which they were begun
+	faults     []*WriteFault                    // in the order in which they were begun
 	pruning    clock.Timer                      // until redundant state is removed, nil while nothing was written since
 	builder    *protocol.BatchBuilder           // of batches for __share_group_state
 	batches    []sharecoordinator.Batch         // of the write under way; kept for the next one

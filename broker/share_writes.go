@@ -110,11 +110,9 @@ func writeRefusal(code int16, message string) *refusal {
 // attempt has the share coordinator asked once more.
 func (w *shareWrite) attempt() {
 	w.attempts++
-	for _, f := range w.sp.partition.cluster.share.faults {
-		if f.matches(w.sp) {
-			f.take(w)
-			return
-		}
+	if f := writeFaultOf(w.sp.partition.cluster.share.faults, w.sp.group, w.sp.partition); f != nil {
+		f.take(w)
+		return
 	}
 	w.goOn(errorcode.None)
 }
