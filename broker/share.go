@@ -178,7 +178,11 @@ func (c *Cluster) changeShareState(k sharecoordinator.Key, change *coordinator.S
 	if no != nil {
 		return fmt.Errorf("state of share partition %s: %s: %s", k, errorcode.Name(no.ErrorCode), no.Message)
 	}
-	return c.applyShareRecords(record)
+	if err := c.applyShareRecords(record); err != nil {
+		return err
+	}
+	c.forgetStaged(k)
+	return nil
 }
 
 // shareTopicDeleted removes the share state of a topic that is gone.
