@@ -47,6 +47,7 @@ type simulation struct {
 	names   int // of faults and of commands in the background
 	lost    int // ShareFetch answers that may have been lost
 	commits int
+	given   bool // a client has given up on an answer: when the broker notices, and releases what it held, is not for it to see
 	broken  *broken
 }
 
@@ -79,7 +80,7 @@ var (
 	acquiredLine  = regexp.MustCompile(`(orders-\d): acquired (.*?), lock`)
 	acquiredRange = regexp.MustCompile(`(\d+)(?:-(\d+))? count (\d+)`)
 	outputValue   = regexp.MustCompile(`\d+ (i\d+)`)
-	drained       = regexp.MustCompile(`start (\d+), end (\d+),`)
+	undone        = regexp.MustCompile(`TX_PENDING|ARCHIVING|(?m)^  [0-9-]+ +(AVAILABLE|ACQUIRED)`)
 )
 
 // simulate runs a seed with switches of KIP-1289. With producers that keep their epoch nothing tells what is staged late for one transaction from the next, nor a repeated request: no
@@ -110,7 +111,9 @@ func (s *simulation) run(format string, args ...any) (string, error) {
 	if err != nil {
 		return "", located(err, "simulation", len(s.lines))
 	}
-	return strings.Join(r.Shown, "\n"), nil
+	shown := strings.Join(r.Shown, "\n")
+	s.given = s.given || strings.Contains(shown, "no answer")
+	return shown, nil
 }
 
 // try is run for what shows nothing that matters.
@@ -134,7 +137,7 @@ func (s *simulation) now() time.Time { return s.runner.world.target.now() }
 
 // failed tells whether a command shows an error or no answer.
 func failed(shown string) bool {
-	return strings.Contains(shown, "connection") || regexp.MustCompile(`\(-?\d+\)`).MatchString(shown)
+	return strings.Contains(shown, "connection") || strings.Contains(shown, "no answer") || regexp.MustCompile(`\(-?\d+\)`).MatchString(shown)
 }
 
 func (s *simulation) play(switches []string) error {
@@ -245,7 +248,7 @@ func (s *simulation) delivered(w *simulatedWorker, partition string, offset int6
 		s.breaks(neverBack, "%s %d was acknowledged in a transaction that was committed, and %s has it again", partition, offset, w.member)
 	case count > s.limit:
 		s.breaks(withinLimit, "%s %d is delivered for the %dth time", partition, offset, count)
-	case in.holder != nil && in.holder != w && s.now().Before(in.until):
+	case !s.given && in.holder != nil && in.holder != w && s.now().Before(in.until):
 		s.breaks(oneHolder, "%s has %s %d, and the lock of %s lasts until %s", w.member, partition, offset, in.holder.member, in.until.Format(time.TimeOnly))
 	}
 	in.holder, in.until = w, s.now().Add(simulatedLock)
@@ -568,8 +571,7 @@ func (s *simulation) check() error {
 		if err != nil {
 			return err
 		}
-		m := drained.FindStringSubmatch(shown)
-		if strings.Contains(shown, "TX_PENDING") || m != nil && m[1] != m[2] {
+		if undone.MatchString(shown) {
 			s.breaks(neverStuck, "orders-%d: %s", p, shown)
 		}
 	}
@@ -577,8 +579,8 @@ func (s *simulation) check() error {
 		return err
 	}
 	visible := map[string]int{}
-	for {
-		shown, err := s.run("fetch readers r wait=0s records=10 batch=10 mode=record_limit")
+	for idle := 0; idle < 2; {
+		shown, err := s.run("fetch readers r wait=500ms records=10 batch=10 mode=record_limit")
 		if err != nil {
 			return err
 		}
@@ -587,7 +589,7 @@ func (s *simulation) check() error {
 			visible[m[1]]++
 		}
 		if !strings.Contains(shown, "acquired") {
-			break
+			idle++
 		}
 	}
 	for _, in := range s.inputs {
@@ -615,4 +617,35 @@ func TestTransactionsSimulated(t *testing.T) {
 	}
 	assert.Positive(t, commits)
 	t.Logf("%d seeds in %s, %d commits", *simulatedSeeds, time.Since(began).Round(time.Millisecond), commits)
+}
+
+// What the draft does on each point on which it does not keep its promise breaks a property. Two points are not here. With coordinator.epoch.check off a marker of a replaced coordinator
+// changes nothing as long as producers have a new epoch with each transaction, which its own is compared with; with those that keep theirs it needs that marker to
+// decide otherwise than the transaction after it. persisted.merge differs only where a write that was stored is answered with an error, which no fault here does.
+func TestUnsafeSwitchesBreakProperties(t *testing.T) {
+	for _, x := range []struct {
+		unsafe   string
+		old      bool
+		property string
+	}{
+		{"late.stage.fence:off", false, neverStuck},
+		{"stage.revert.rearms.lock:off", false, neverStuck},
+		{"leader.refresh:reload", false, oneHolder},
+		{"member.validation:off", false, removedStageNo},
+		{"epoch.match:exact", true, neverStuck},
+		{"delivery.limit.on.abort:ignore", false, withinLimit},
+		{"stage.below.start:pass", false, exactlyOnce},
+	} {
+		t.Run(x.unsafe, func(t *testing.T) {
+			for seed := uint64(1); seed <= 1000; seed++ {
+				s, err := simulate(seed, x.old, x.unsafe)
+				require.NoError(t, err, "seed %d\n%s", seed, s.text())
+				if s.broken != nil && s.broken.property == x.property {
+					t.Logf("seed %d: %s", seed, s.broken.what)
+					return
+				}
+			}
+			t.Errorf("no seed breaks: %s", x.property)
+		})
+	}
 }
