@@ -26,8 +26,11 @@ func CoordinatorKindNamed(name string) (CoordinatorKind, bool) {
 // ShareWrites says which writes of share state go wrong, and how.
 type ShareWrites = broker.ShareWrites
 
-// ShareWriteFault is a fault that FaultShareWrites has begun.
-type ShareWriteFault = broker.ShareWriteFault
+// MarkerWrites says which markers of transaction coordinators go wrong, and how.
+type MarkerWrites = broker.MarkerWrites
+
+// WriteFault is a fault that FaultShareWrites or FaultMarkers has begun.
+type WriteFault = broker.WriteFault
 
 // StopNode stops a node as a controlled shutdown of a broker does: its listener and its connections are closed, requests that wait there end without an
 // answer. Records that members of share groups hold over them are released, which is stored with their delivery counts. What the node led is led by the next
@@ -67,9 +70,16 @@ func (c *Cluster) MoveCoordinator(kind CoordinatorKind, key string, to int32, lo
 
 // FaultShareWrites makes writes of share state slow or has them fail, until the fault is removed or used up. Where several faults match a write, the
 // first of them counts.
-func (c *Cluster) FaultShareWrites(w ShareWrites) (*ShareWriteFault, error) {
+func (c *Cluster) FaultShareWrites(w ShareWrites) (*WriteFault, error) {
 	f, err := c.broker().FaultShareWrites(w)
 	return f, failed("a fault of share-state writes", err)
+}
+
+// FaultMarkers makes the markers that end transactions slow or has them fail, until the fault is removed or used up. Where several faults match a marker,
+// the first of them counts.
+func (c *Cluster) FaultMarkers(w MarkerWrites) (*WriteFault, error) {
+	f, err := c.broker().FaultMarkers(w)
+	return f, failed("a fault of markers", err)
 }
 
 // FailWrites has the next n writes to the cluster's store fail, all of them until MendStore where n is 0, whether it is kept in memory or in a directory.

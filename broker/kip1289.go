@@ -101,6 +101,18 @@ func (c *Cluster) endShareTransaction(kept *partition, m *marker) int16 {
 	return errorcode.None
 }
 
+// forgetStaged has the leader of a share partition whose state was put in place of another, or deleted, read it anew if records wait for transactions there:
+// no marker finds them any more, and without a lock nothing else would have the leader see that its state is gone.
+func (c *Cluster) forgetStaged(k sharecoordinator.Key) {
+	t := c.topicsByID[k.Topic]
+	if t == nil || t.partition(k.Partition) == nil {
+		return
+	}
+	if sp := t.partition(k.Partition).shareGroups[k.Group]; sp != nil && len(sp.state.Staged(nil)) > 0 {
+		sp.forget()
+	}
+}
+
 // afterTransaction is the state that a record has after a transaction.
 func (c *Cluster) afterTransaction(commit bool) func(sharecoordinator.Key, *sharecoordinator.Batch) int8 {
 	return func(k sharecoordinator.Key, b *sharecoordinator.Batch) int8 {

@@ -38,9 +38,10 @@ type partition struct {
 	loading     clock.Timer      // until the coordinator is active, nil where it is not loading
 	loadFor     time.Duration    // how long its next leader takes to load it
 
-	fetchWaiters waiters[*fetchWaiter]
-	shareGroups  map[string]*sharePartition // by group id
-	shareLoads   waiters[*shareWaiter]      // who waits for the state of a share partition that could not be read yet
+	fetchWaiters    waiters[*fetchWaiter]
+	shareGroups     map[string]*sharePartition // by group id
+	openShareWrites []*shareWrite              // of leaders, in the order in which they were begun, also of what they have forgotten since
+	shareLoads      waiters[*shareWaiter]      // who waits for the state of a share partition that could not be read yet
 
 	commitWaiters waiters[*commitWaiter]
 }

@@ -19,7 +19,7 @@ type share struct {
 	sessions    map[int32]*sharesession.Sessions // by node id
 
 	counters   shareCounters
-	faults     []*ShareWriteFault               // in the order in which they were begun
+	faults     []*WriteFault                    // in the order in which they were begun
 	pruning    clock.Timer                      // until redundant state is removed, nil while nothing was written since
 	builder    *protocol.BatchBuilder           // of batches for __share_group_state
 	batches    []sharecoordinator.Batch         // of the write under way; kept for the next one
@@ -178,7 +178,11 @@ func (c *Cluster) changeShareState(k sharecoordinator.Key, change *coordinator.S
 	if no != nil {
 		return fmt.Errorf("state of share partition %s: %s: %s", k, errorcode.Name(no.ErrorCode), no.Message)
 	}
-	return c.applyShareRecords(record)
+	if err := c.applyShareRecords(record); err != nil {
+		return err
+	}
+	c.forgetStaged(k)
+	return nil
 }
 
 // shareTopicDeleted removes the share state of a topic that is gone.

@@ -59,6 +59,7 @@ func (c *Cluster) shareState(r *request, operation string, k sharecoordinator.Ke
 		c.log.Error("the state of a share partition could not be stored", "api", r.api.Name, "key", k, "error", err)
 		return unable(notStored, err.Error())
 	}
+	c.forgetStaged(k)
 	return errorcode.None, nil
 }
 

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"time"
 
 	"kshare/protocol/errorcode"
@@ -50,6 +51,7 @@ func (sp *sharePartition) persist(w sharepartition.Write) (no *refusal, open *sh
 		}
 	}
 	open = &shareWrite{sp: sp, write: w, leader: leader, leaderEpoch: p.leaderEpoch, stopped: leader.stopped}
+	p.openShareWrites = append(p.openShareWrites, open)
 	switch {
 	case faulty:
 		open.attempt()
@@ -71,7 +73,49 @@ func (sp *sharePartition) write(leader *node, leaderEpoch int32, w *sharepartiti
 	if code := leader.unreachable(sp.stateKeptIn()); code != errorcode.None {
 		return code, shareWriteMessage(code)
 	}
-	return sp.partition.cluster.writeShareState(sp, leaderEpoch, w)
+	code, message := sp.partition.cluster.writeShareState(sp, leaderEpoch, w)
+	if code == errorcode.None {
+		sp.overtake(w)
+	}
+	return code, message
+}
+
+// overtake takes out of earlier writes that are still open the records which a later one has made wait for a transaction: what ended a lock may be
+// written after the record was acquired anew and staged, and would undo that.
+func (sp *sharePartition) overtake(w *sharepartition.Write) {
+	for _, earlier := range sp.partition.openShareWrites {
+		if &earlier.write == w {
+			return
+		}
+		if earlier.sp.group != sp.group {
+			continue
+		}
+		for i := range w.Batches {
+			if b := &w.Batches[i]; b.State == sharepartition.TxPending {
+				earlier.write.Batches = without(earlier.write.Batches, b.FirstOffset, b.LastOffset)
+			}
+		}
+	}
+}
+
+// without is the batches without the offsets from first to last.
+func without(batches []sharepartition.StateBatch, first, last int64) []sharepartition.StateBatch {
+	var left []sharepartition.StateBatch
+	for _, b := range batches {
+		if b.LastOffset < first || b.FirstOffset > last {
+			left = append(left, b)
+			continue
+		}
+		if below := b; below.FirstOffset < first {
+			below.LastOffset = first - 1
+			left = append(left, below)
+		}
+		if above := b; above.LastOffset > last {
+			above.FirstOffset = last + 1
+			left = append(left, above)
+		}
+	}
+	return left
 }
 
 // persisted tells the state how a write went.
@@ -110,11 +154,9 @@ func writeRefusal(code int16, message string) *refusal {
 // attempt has the share coordinator asked once more.
 func (w *shareWrite) attempt() {
 	w.attempts++
-	for _, f := range w.sp.partition.cluster.share.faults {
-		if f.matches(w.sp) {
-			f.take(w)
-			return
-		}
+	if f := writeFaultOf(w.sp.partition.cluster.share.faults, w.sp.group, w.sp.partition); f != nil {
+		f.take(w)
+		return
 	}
 	w.goOn(errorcode.None)
 }
@@ -124,6 +166,7 @@ func (w *shareWrite) attempt() {
 func (w *shareWrite) goOn(code int16) {
 	select {
 	case <-w.stopped:
+		w.close()
 		return
 	default:
 	}
@@ -140,6 +183,12 @@ func (w *shareWrite) goOn(code int16) {
 	w.answered(code, message)
 }
 
+// close takes the write out of those that are open.
+func (w *shareWrite) close() {
+	p := w.sp.partition
+	p.openShareWrites = slices.DeleteFunc(p.openShareWrites, func(other *shareWrite) bool { return other == w })
+}
+
 // answered takes the share coordinator's answer in: the end of the write, or of an attempt that another one follows.
 func (w *shareWrite) answered(code int16, message string) {
 	c := w.sp.partition.cluster
@@ -151,6 +200,7 @@ func (w *shareWrite) answered(code int16, message string) {
 		message = shareWritesExhausted
 	}
 	w.ended, w.refusal = true, writeRefusal(code, message)
+	w.close()
 	if !w.sp.forgotten() {
 		before := w.sp.state.StartOffset()
 		w.sp.persisted(w.write.ID, w.refusal)

@@ -40,7 +40,7 @@ func (m *shareMember) acknowledges(c *kshare.Cluster, first, last int64, kind in
 }
 
 // holding runs a test with a group that has acquired 0-9 and whose writes are held, in both timing profiles.
-func holding(t *testing.T, writes kshare.ShareWrites, f func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.ShareWriteFault)) {
+func holding(t *testing.T, writes kshare.ShareWrites, f func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.WriteFault)) {
 	inBothTimings(t, func(t *testing.T, c *kshare.Cluster, _ kshare.Timing) {
 		m := startGroup(t, c, "g", "t")
 		produce(t, m.client, "t", 0, 10)
@@ -53,7 +53,7 @@ func holding(t *testing.T, writes kshare.ShareWrites, f func(t *testing.T, c *ks
 
 // A record whose state write is unanswered is nobody's: not free, and not to be acknowledged again.
 func TestHeldWrite(t *testing.T) {
-	holding(t, kshare.ShareWrites{Group: "g", Topic: "t", Hold: true}, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.ShareWriteFault) {
+	holding(t, kshare.ShareWrites{Group: "g", Topic: "t", Hold: true}, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.WriteFault) {
 		waiting := m.acknowledges(c, 0, 9, release)
 		require.Equal(t, 1, fault.Held())
 		assert.Empty(t, acquired(t, m.another(c, "m2").fetch(time.Second)))
@@ -69,7 +69,7 @@ func TestHeldWrite(t *testing.T) {
 // What a write that failed should have changed is as it was before: records are their holder's.
 func TestFailedWrite(t *testing.T) {
 	writes := kshare.ShareWrites{Group: "g", Count: 1, ErrorCode: errorcode.InvalidRequest}
-	holding(t, writes, func(t *testing.T, c *kshare.Cluster, m *shareMember, _ *kshare.ShareWriteFault) {
+	holding(t, writes, func(t *testing.T, c *kshare.Cluster, m *shareMember, _ *kshare.WriteFault) {
 		failed := m.acknowledge(0, 9, release)
 		assert.Equal(t, errorcode.UnknownServerError, failed.ErrorCode)
 		assert.Equal(t, "Error in write state RPC. Unable to write share group state: INVALID_REQUEST", *failed.ErrorMessage)
@@ -89,7 +89,7 @@ func TestLockEndsDuringAWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			writes := kshare.ShareWrites{Hold: true, ErrorCode: make.code}
-			holding(t, writes, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.ShareWriteFault) {
+			holding(t, writes, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.WriteFault) {
 				waiting := m.acknowledges(c, 0, 9, accept)
 				time.Sleep(31 * time.Second)
 				other := m.another(c, "m2")
@@ -136,7 +136,7 @@ func TestLockEndsAfterAFailedWrite(t *testing.T) {
 
 // The log start passes records whose write is unanswered: they stay archived.
 func TestLogStartMovesDuringAWrite(t *testing.T) {
-	holding(t, kshare.ShareWrites{Hold: true}, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.ShareWriteFault) {
+	holding(t, kshare.ShareWrites{Hold: true}, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.WriteFault) {
 		waiting := m.acknowledges(c, 0, 9, release)
 		q := kmsg.NewPtrDeleteRecordsRequest()
 		q.Version = 2
@@ -189,7 +189,7 @@ func TestLeaderMovesDuringAWrite(t *testing.T) {
 
 // A leader that is stopped takes its writes along, whatever becomes of the fault.
 func TestLeaderStopsDuringAWrite(t *testing.T) {
-	holding(t, kshare.ShareWrites{Hold: true}, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.ShareWriteFault) {
+	holding(t, kshare.ShareWrites{Hold: true}, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.WriteFault) {
 		client := newClient(t, c)
 		conn := make(chan error, 1)
 		q := m.fetchRequest(time.Hour)
@@ -217,7 +217,7 @@ func TestWriteIsTriedAgain(t *testing.T) {
 	} {
 		t.Run(errorcode.Name(code), func(t *testing.T) {
 			writes := kshare.ShareWrites{Group: "g", Count: 2, ErrorCode: code}
-			holding(t, writes, func(t *testing.T, c *kshare.Cluster, m *shareMember, _ *kshare.ShareWriteFault) {
+			holding(t, writes, func(t *testing.T, c *kshare.Cluster, m *shareMember, _ *kshare.WriteFault) {
 				answer := <-m.acknowledges(c, 0, 4, accept)
 				assert.Zero(t, answer.ErrorCode)
 				assert.Equal(t, 6*time.Second, answer.took)
@@ -236,7 +236,7 @@ func TestWriteIsTriedAgain(t *testing.T) {
 
 // A ShareFetch that carries acknowledgements waits for their write, and acquires meanwhile.
 func TestFetchWaitsForItsAcknowledgements(t *testing.T) {
-	holding(t, kshare.ShareWrites{Hold: true, Count: 1}, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.ShareWriteFault) {
+	holding(t, kshare.ShareWrites{Hold: true, Count: 1}, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.WriteFault) {
 		produce(t, newClient(t, c), "t", 0, 3)
 		q := m.fetchRequest(time.Second)
 		q.Topics = m.acknowledgements(0, 9, accept)
@@ -254,7 +254,7 @@ func TestFetchWaitsForItsAcknowledgements(t *testing.T) {
 
 // A session that ends gives its records back once that is written.
 func TestSessionEndsDuringAWrite(t *testing.T) {
-	holding(t, kshare.ShareWrites{Hold: true}, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.ShareWriteFault) {
+	holding(t, kshare.ShareWrites{Hold: true}, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.WriteFault) {
 		other := m.another(c, "m2")
 		require.Empty(t, acquired(t, other.fetch(0))) // a session that keeps the state of the share partition
 		m.closeSession()
@@ -271,7 +271,7 @@ func TestFaultOfOtherWrites(t *testing.T) {
 	for _, writes := range []kshare.ShareWrites{
 		{Group: "other", Hold: true}, {Topic: "u", Partition: -1, Hold: true}, {Topic: "t", Partition: 1, Hold: true},
 	} {
-		holding(t, writes, func(t *testing.T, _ *kshare.Cluster, m *shareMember, fault *kshare.ShareWriteFault) {
+		holding(t, writes, func(t *testing.T, _ *kshare.Cluster, m *shareMember, fault *kshare.WriteFault) {
 			assert.Zero(t, m.acknowledge(0, 9, accept).ErrorCode)
 			assert.Zero(t, fault.Held())
 		})

@@ -15,6 +15,7 @@ import (
 type transactions struct {
 	coordinator *txn.Coordinator
 	deadline    deadline
+	faults      []*WriteFault // of markers, in the order in which they were begun
 }
 
 func newTransactions(c *Cluster) *transactions {
@@ -130,6 +131,21 @@ func (c *Cluster) appendTransition(t *txn.Transition) error {
 // markerRetry is how long after a partition could not take a marker the coordinator sends it again.
 const markerRetry = 100 * time.Millisecond
 
+// markerWrite is the marker of a transaction on its way to one partition, or to be sent again.
+type markerWrite struct {
+	cluster          *Cluster
+	markers          *txn.Markers
+	to               txn.TopicPartition
+	left             *int // partitions of the transaction that have not answered
+	coordinatorEpoch int32
+}
+
+// owed tells whether the coordinator that sends the marker still has the transaction to end.
+func (w *markerWrite) owed() bool {
+	c := w.cluster
+	return c.transactions.coordinator.Completing(w.markers) && c.transactionPartition(w.markers.ID).leaderEpoch == w.coordinatorEpoch
+}
+
 // writeMarkers ends a transaction in the partitions that it wrote to, and completes it once all have the marker. Partitions without a leader are tried again
 // as long as they have none; those that are gone need none.
 // Source: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
@@ -141,27 +157,58 @@ func (c *Cluster) writeMarkers(m *txn.Markers) {
 		c.after(markerRetry, func() { c.writeMarkers(m) })
 		return
 	}
-	kept := c.transactionPartition(m.ID)
-	left := m.Partitions[:0:0]
-	for _, tp := range m.Partitions {
-		switch code := c.writeMarkerTo(kept, m, tp); code {
-		case errorcode.None, errorcode.UnknownTopicOrPartition:
-		case errorcode.InvalidProducerEpoch, errorcode.TransactionCoordinatorFenced:
-			c.log.Error("a partition refuses the end of a transaction, which cannot be completed", "transactional id", m.ID, "partition", tp, "error", errorcode.Name(code))
-			return
-		default:
-			left = append(left, tp)
-		}
-	}
-	if m.Partitions = left; len(left) > 0 {
-		c.after(markerRetry, func() { c.writeMarkers(m) })
+	left := len(m.Partitions)
+	if left == 0 {
+		c.completeTransaction(m)
 		return
 	}
-	c.completeTransaction(m)
+	epoch := c.transactionPartition(m.ID).leaderEpoch
+	for _, tp := range m.Partitions {
+		w := &markerWrite{cluster: c, markers: m, to: tp, left: &left, coordinatorEpoch: epoch}
+		w.send()
+	}
+}
+
+func (w *markerWrite) send() {
+	c := w.cluster
+	if !w.owed() {
+		return
+	}
+	if t := c.topics[w.to.Topic]; t != nil && len(c.transactions.faults) > 0 {
+		if p := t.partition(w.to.Partition); p != nil {
+			if f := writeFaultOf(c.transactions.faults, w.markers.ID, p); f != nil {
+				f.take(w)
+				return
+			}
+		}
+	}
+	w.goOn(errorcode.None)
+}
+
+// goOn has the partition answer with a code, or write the marker where it is 0. A marker that was kept arrives even if its coordinator has been replaced meanwhile:
+// the partition tells that by the coordinator's epoch.
+func (w *markerWrite) goOn(code int16) {
+	c, m := w.cluster, w.markers
+	if code == errorcode.None {
+		code = c.writeMarkerTo(m, w.to, w.coordinatorEpoch)
+	}
+	if !w.owed() {
+		return
+	}
+	switch code {
+	case errorcode.None, errorcode.UnknownTopicOrPartition:
+		if *w.left--; *w.left == 0 {
+			c.completeTransaction(m)
+		}
+	case errorcode.InvalidProducerEpoch, errorcode.TransactionCoordinatorFenced:
+		c.log.Error("a partition refuses the end of a transaction, which cannot be completed", "transactional id", m.ID, "partition", w.to, "error", errorcode.Name(code))
+	default:
+		c.after(markerRetry, w.send)
+	}
 }
 
 // writeMarkerTo writes the marker of a transaction to one partition.
-func (c *Cluster) writeMarkerTo(kept *partition, m *txn.Markers, tp txn.TopicPartition) int16 {
+func (c *Cluster) writeMarkerTo(m *txn.Markers, tp txn.TopicPartition, coordinatorEpoch int32) int16 {
 	t := c.topics[tp.Topic]
 	if t == nil || t.partition(tp.Partition) == nil {
 		return errorcode.UnknownTopicOrPartition
@@ -170,7 +217,7 @@ func (c *Cluster) writeMarkerTo(kept *partition, m *txn.Markers, tp txn.TopicPar
 	if p.leader == noLeader {
 		return errorcode.NotLeaderOrFollower
 	}
-	return p.endTransaction(&marker{Producer: m.Producer, commit: m.Commit, coordinatorEpoch: kept.leaderEpoch, version: int8(m.Flow)})
+	return p.endTransaction(&marker{Producer: m.Producer, commit: m.Commit, coordinatorEpoch: coordinatorEpoch, version: int8(m.Flow)})
 }
 
 // completeTransaction stores that all markers of a transaction are written.

@@ -52,7 +52,8 @@ func (s *server) reset(context.Context, *struct{}) (*nothing, error) {
 	if errors.Is(err, kshare.ErrNotInMemory) {
 		return nil, refuse(http.StatusConflict, "%v: start another one in its place", err)
 	}
-	s.forgetWriteFaults()
+	s.shareWriteFaults.forget()
+	s.markerFaults.forget()
 	return &nothing{}, err
 }
 

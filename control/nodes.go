@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"kshare"
@@ -85,46 +86,116 @@ type shareWrites struct {
 	Error     string        `json:"error,omitempty" doc:"Kafka's name of the error that the share coordinator answers with instead of writing"`
 }
 
-// writeFault is a fault of writes of share state.
-type writeFault struct {
-	*kshare.ShareWriteFault
-	asked shareWrites
+type markerWrites struct {
+	TransactionalID string        `json:"transactional_id,omitempty" doc:"the transactional id, without it all"`
+	Topic           string        `json:"topic,omitempty" doc:"the topic of the partition that the marker is for, without it all"`
+	Partition       *int32        `json:"partition,omitempty" doc:"the partition of the topic, without it all"`
+	Count           int           `json:"count,omitempty" doc:"how many of the next markers, without it all"`
+	Hold            bool          `json:"hold,omitempty" doc:"the markers wait until they are released"`
+	Delay           time.Duration `json:"delay,omitempty" doc:"the markers wait that long, on the cluster's clock"`
+	Error           string        `json:"error,omitempty" doc:"Kafka's name of the error that the partition answers with instead of writing"`
+}
+
+// writeFaults are the faults of one kind of writes, what each was asked as among them.
+type writeFaults[Q any] struct {
+	what string
+	mu   sync.Mutex
+	all  map[int]*writeFault[Q]
+	last int
+}
+
+type writeFault[Q any] struct {
+	*kshare.WriteFault
+	asked Q
+}
+
+// add remembers a fault that was begun.
+func (fs *writeFaults[Q]) add(f *kshare.WriteFault, asked Q) *Created {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if len(fs.all) >= fault.MaxRules { // those that are at work are fewer
+		maps.DeleteFunc(fs.all, func(_ int, f *writeFault[Q]) bool { return f.Over() })
+	}
+	if fs.all == nil {
+		fs.all = map[int]*writeFault[Q]{}
+	}
+	fs.last++
+	fs.all[fs.last] = &writeFault[Q]{f, asked}
+	return &Created{fs.last}
+}
+
+// forget drops the faults of a cluster that was reset.
+func (fs *writeFaults[Q]) forget() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	clear(fs.all)
+}
+
+// each calls f for the faults in the order in which they were added.
+func (fs *writeFaults[Q]) each(f func(id int, asked Q, held int)) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(fs.all)) {
+		f(id, fs.all[id].asked, fs.all[id].Held())
+	}
+}
+
+func (fs *writeFaults[Q]) find(id int) (*writeFault[Q], error) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if f := fs.all[id]; f != nil {
+		return f, nil
+	}
+	return nil, refuse(http.StatusNotFound, "there is no fault of %s %d", fs.what, id)
+}
+
+func (fs *writeFaults[Q]) release(q *numbered) (*Released, error) {
+	f, err := fs.find(q.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &Released{f.Release()}, nil
+}
+
+func (fs *writeFaults[Q]) remove(q *numbered) (*nothing, error) {
+	f, err := fs.find(q.ID)
+	if err != nil {
+		return nil, err
+	}
+	f.Remove()
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	delete(fs.all, q.ID)
+	return &nothing{}, nil
+}
+
+// writeFaultOf reads which partition a fault of writes is about, and the error code that answers them.
+func writeFaultOf(topic string, partition *int32, name string) (index int32, code int16, err error) {
+	switch {
+	case partition != nil:
+		index = *partition
+	case topic != "":
+		index = -1
+	}
+	if name != "" {
+		var ok bool
+		if code, ok = errorcode.Code(name); !ok {
+			return 0, 0, refuse(http.StatusBadRequest, "error: Kafka has no error %q%s", clip(name), spelling.DidYouMean(clip(name), errorcode.Names()))
+		}
+	}
+	return index, code, nil
 }
 
 func (s *server) addShareWriteFault(_ context.Context, q *shareWrites) (*Created, error) {
-	w := kshare.ShareWrites{Group: q.Group, Topic: q.Topic, Count: q.Count, Hold: q.Hold, Delay: q.Delay}
-	switch {
-	case q.Partition != nil:
-		w.Partition = *q.Partition
-	case q.Topic != "":
-		w.Partition = -1
+	partition, code, err := writeFaultOf(q.Topic, q.Partition, q.Error)
+	if err != nil {
+		return nil, err
 	}
-	if q.Error != "" {
-		code, ok := errorcode.Code(q.Error)
-		if !ok {
-			return nil, refuse(http.StatusBadRequest, "error: Kafka has no error %q%s", clip(q.Error), spelling.DidYouMean(clip(q.Error), errorcode.Names()))
-		}
-		w.ErrorCode = code
-	}
-	f, err := s.cluster.FaultShareWrites(w)
+	f, err := s.cluster.FaultShareWrites(kshare.ShareWrites{Group: q.Group, Topic: q.Topic, Partition: partition, Count: q.Count, Hold: q.Hold, Delay: q.Delay, ErrorCode: code})
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "%s", plain(err))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.writeFaults) >= fault.MaxRules { // those that are at work are fewer
-		maps.DeleteFunc(s.writeFaults, func(_ int, f *writeFault) bool { return f.Over() })
-	}
-	s.lastWriteFault++
-	s.writeFaults[s.lastWriteFault] = &writeFault{f, *q}
-	return &Created{s.lastWriteFault}, nil
-}
-
-// forgetWriteFaults drops the faults of a cluster that was reset.
-func (s *server) forgetWriteFaults() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.writeFaults)
+	return s.shareWriteFaults.add(f, *q), nil
 }
 
 // ShareWriteFaults is the faults of writes of share state.
@@ -141,43 +212,60 @@ type ShareWriteFault struct {
 }
 
 func (s *server) getShareWriteFaults(context.Context, *struct{}) (*ShareWriteFaults, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	all := &ShareWriteFaults{Faults: []ShareWriteFault{}}
-	for _, id := range slices.Sorted(maps.Keys(s.writeFaults)) {
-		f := s.writeFaults[id]
-		all.Faults = append(all.Faults, ShareWriteFault{id, f.asked.Group, f.asked.Topic, f.Held()})
-	}
+	s.shareWriteFaults.each(func(id int, q shareWrites, held int) {
+		all.Faults = append(all.Faults, ShareWriteFault{id, q.Group, q.Topic, held})
+	})
 	return all, nil
 }
 
-func (s *server) writeFault(id int) (*writeFault, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if f := s.writeFaults[id]; f != nil {
-		return f, nil
-	}
-	return nil, refuse(http.StatusNotFound, "there is no fault of share-state writes %d", id)
-}
-
 func (s *server) releaseShareWrites(_ context.Context, q *numbered) (*Released, error) {
-	f, err := s.writeFault(q.ID)
-	if err != nil {
-		return nil, err
-	}
-	return &Released{f.Release()}, nil
+	return s.shareWriteFaults.release(q)
 }
 
 func (s *server) removeShareWriteFault(_ context.Context, q *numbered) (*nothing, error) {
-	f, err := s.writeFault(q.ID)
+	return s.shareWriteFaults.remove(q)
+}
+
+func (s *server) addMarkerFault(_ context.Context, q *markerWrites) (*Created, error) {
+	partition, code, err := writeFaultOf(q.Topic, q.Partition, q.Error)
 	if err != nil {
 		return nil, err
 	}
-	f.Remove()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.writeFaults, q.ID)
-	return &nothing{}, nil
+	f, err := s.cluster.FaultMarkers(kshare.MarkerWrites{TransactionalID: q.TransactionalID, Topic: q.Topic, Partition: partition, Count: q.Count, Hold: q.Hold, Delay: q.Delay, ErrorCode: code})
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "%s", plain(err))
+	}
+	return s.markerFaults.add(f, *q), nil
+}
+
+// MarkerFaults is the faults of markers of transactions.
+type MarkerFaults struct {
+	Faults []MarkerFault `json:"faults" doc:"in the order in which they were added"`
+}
+
+// MarkerFault is a fault of markers of transactions.
+type MarkerFault struct {
+	ID              int    `json:"id"`
+	TransactionalID string `json:"transactional_id" doc:"empty for all"`
+	Topic           string `json:"topic" doc:"empty for all"`
+	Held            int    `json:"held" doc:"how many markers wait for its release"`
+}
+
+func (s *server) getMarkerFaults(context.Context, *struct{}) (*MarkerFaults, error) {
+	all := &MarkerFaults{Faults: []MarkerFault{}}
+	s.markerFaults.each(func(id int, q markerWrites, held int) {
+		all.Faults = append(all.Faults, MarkerFault{id, q.TransactionalID, q.Topic, held})
+	})
+	return all, nil
+}
+
+func (s *server) releaseMarkers(_ context.Context, q *numbered) (*Released, error) {
+	return s.markerFaults.release(q)
+}
+
+func (s *server) removeMarkerFault(_ context.Context, q *numbered) (*nothing, error) {
+	return s.markerFaults.remove(q)
 }
 
 type failDisk struct {

@@ -97,6 +97,32 @@ func TestShareWriteFaults(t *testing.T) {
 	}
 }
 
+func TestMarkerFaults(t *testing.T) {
+	a := newAPI(t)
+	var made control.Created
+	a.post("/v1/marker-faults", map[string]any{"transactional_id": "payments", "topic": "orders", "hold": true}, &made)
+	require.Equal(t, 1, made.ID)
+	a.run("topic orders\ninit-producer p1 txn=payments\nproduce orders-0 a producer=p1 txn=yes\ntxn-end p1 commit once=yes\n")
+	var all control.MarkerFaults
+	a.get("/v1/marker-faults", &all)
+	require.Equal(t, []control.MarkerFault{{ID: 1, TransactionalID: "payments", Topic: "orders", Held: 1}}, all.Faults)
+	require.Contains(t, a.run("txn-describe payments\n")[0], "PrepareCommit")
+	var released control.Released
+	a.post("/v1/marker-faults/1/release", nil, &released)
+	require.Equal(t, 1, released.Released)
+	require.Contains(t, a.run("txn-describe payments\n")[0], "CompleteCommit")
+	a.call(http.MethodDelete, "/v1/marker-faults/1", nil, nil)
+	a.refused(http.StatusNotFound, http.MethodDelete, "/v1/marker-faults/1", nil)
+	a.refused(http.StatusNotFound, http.MethodPost, "/v1/marker-faults/1/release", nil)
+	for body, reason := range map[string]string{
+		`{}`:                             "nothing goes wrong",
+		`{"error": "NO_SUCH"}`:           `no error "NO_SUCH"`,
+		`{"partition": 1, "hold": true}`: "name a topic",
+	} {
+		require.Contains(t, a.refused(http.StatusBadRequest, http.MethodPost, "/v1/marker-faults", body), reason, body)
+	}
+}
+
 func TestDisk(t *testing.T) {
 	a := newAPI(t)
 	a.run("produce orders-0 a\n") // which makes the coordinators' topics

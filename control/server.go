@@ -60,14 +60,15 @@ type server struct {
 
 	moving sync.Mutex // held while time is moved or the cluster is reset
 
-	mu             sync.Mutex // guards what follows
-	writeFaults    map[int]*writeFault
-	lastWriteFault int
+	mu               sync.Mutex // guards what follows
+	shareWriteFaults writeFaults[shareWrites]
+	markerFaults     writeFaults[markerWrites]
 }
 
 // Handler answers the requests of the interface. It starts no goroutine.
 func Handler(c *kshare.Cluster, o Options) http.Handler {
-	s := &server{cluster: c, names: o.Names, log: o.Log, running: make(chan struct{}, 1), writeFaults: map[int]*writeFault{}}
+	s := &server{cluster: c, names: o.Names, log: o.Log, running: make(chan struct{}, 1)}
+	s.shareWriteFaults.what, s.markerFaults.what = "share-state writes", "markers"
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -92,7 +92,7 @@ var List = []Switch{
 		{"off", "not at all: a member that was removed stages what it still holds", "draft, second form"},
 	}},
 	{EpochMatch, "which transaction a marker ends", []Side{
-		{"at-or-below", "those of the producer with an epoch at or below the marker's", "kshare"},
+		{"at-or-below", "those of the producer with an epoch below the marker's, and up to transaction.version 1 also with the marker's", "kshare"},
 		{"exact", "that with the epoch before the marker's: others wait for ever", "draft"},
 	}},
 	{LateStageFence, "whether staging for a transaction that has ended is refused", []Side{

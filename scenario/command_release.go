@@ -4,7 +4,7 @@ func init() {
 	register(&command{
 		name:    "release",
 		usage:   "release NAME",
-		summary: "Lets go on what a fault or a share-writes holds.",
+		summary: "Lets go on what a fault, a share-writes or a marker-writes holds.",
 		example: `
 topic orders
 fault held api=Produce hold

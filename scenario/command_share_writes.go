@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"time"
+
 	"kshare"
 	"kshare/internal/spelling"
 	"kshare/protocol/errorcode"
@@ -51,21 +53,26 @@ orders-0: ok
 				return err
 			}
 			w.Group, w.Topic = s.wire(w.Group), s.wire(w.Topic)
-			if s.writeFaults[name] != nil {
-				return mistakef("there is a fault %s already; unfault removes it", name)
-			}
-			f, err := s.target.cluster().FaultShareWrites(w)
-			if err != nil {
-				return mistakeFrom(err)
-			}
-			if s.writeFaults == nil {
-				s.writeFaults = map[string]*kshare.ShareWriteFault{}
-			}
-			s.writeFaults[name] = f
-			s.printf("%s: set", name)
-			return nil
+			return s.faultWrites(name, func() (*kshare.WriteFault, error) { return s.target.cluster().FaultShareWrites(w) })
 		},
 	})
+}
+
+// faultWrites begins a fault of writes under a name.
+func (s *step) faultWrites(name string, begin func() (*kshare.WriteFault, error)) error {
+	if s.writeFaults[name] != nil {
+		return mistakef("there is a fault %s already; unfault removes it", name)
+	}
+	f, err := begin()
+	if err != nil {
+		return mistakeFrom(err)
+	}
+	if s.writeFaults == nil {
+		s.writeFaults = map[string]*kshare.WriteFault{}
+	}
+	s.writeFaults[name] = f
+	s.printf("%s: set", name)
+	return nil
 }
 
 func shareWrites(c *call) (w kshare.ShareWrites, err error) {
@@ -77,24 +84,31 @@ func shareWrites(c *call) (w kshare.ShareWrites, err error) {
 		}
 		w.Topic, w.Partition = at.topic, at.partition
 	}
-	count, err := c.numberOption("count", 0, 0, 1<<31-1)
-	if err != nil {
+	if w.Count, w.Hold, w.Delay, w.ErrorCode, err = faultyWrites(c); err != nil {
 		return w, err
-	}
-	w.Count = int(count)
-	if w.Hold, err = c.flag("hold"); err != nil {
-		return w, err
-	}
-	if w.Delay, err = c.durationOption("delay", 0); err != nil {
-		return w, err
-	}
-	if e, ok := c.options["error"]; ok {
-		if w.ErrorCode, ok = errorcode.Code(e); !ok {
-			return w, mistakef("error=%s: Kafka has no such error code%s", e, spelling.DidYouMean(e, errorcode.Names()))
-		}
 	}
 	if err := w.Check(); err != nil {
 		return w, mistakeFrom(err)
 	}
 	return w, nil
+}
+
+// faultyWrites reads the options that faults of writes have in common.
+func faultyWrites(c *call) (count int, hold bool, delay time.Duration, code int16, err error) {
+	n, err := c.numberOption("count", 0, 0, 1<<31-1)
+	if err != nil {
+		return 0, false, 0, 0, err
+	}
+	if hold, err = c.flag("hold"); err != nil {
+		return 0, false, 0, 0, err
+	}
+	if delay, err = c.durationOption("delay", 0); err != nil {
+		return 0, false, 0, 0, err
+	}
+	if e, ok := c.options["error"]; ok {
+		if code, ok = errorcode.Code(e); !ok {
+			return 0, false, 0, 0, mistakef("error=%s: Kafka has no such error code%s", e, spelling.DidYouMean(e, errorcode.Names()))
+		}
+	}
+	return int(n), hold, delay, code, nil
 }

@@ -4,7 +4,7 @@ func init() {
 	register(&command{
 		name:    "unfault",
 		usage:   "unfault NAME",
-		summary: "Ends a fault or a share-writes, lets what it holds go on, and tells how often a fault matched and acted.",
+		summary: "Ends a fault, a share-writes or a marker-writes, lets what it holds go on, and tells how often a fault matched and acted.",
 		example: `
 topic orders
 fault slow api=Produce delay=2s

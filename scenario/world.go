@@ -34,7 +34,7 @@ type world struct {
 	transactions bool
 	strands      []*strand // in the background, in the order of their start
 	started      time.Time // the time at which the scenario began
-	writeFaults  map[string]*kshare.ShareWriteFault
+	writeFaults  map[string]*kshare.WriteFault
 	wake         time.Time // when a waiting command is to be looked at again, zero for none
 }
 

@@ -182,6 +182,9 @@ func (c *Coordinator) ends(m *Marker, b *Batch) bool {
 	if c.config.Draft.ExactEpochs {
 		return b.Staged.ProducerEpoch == m.ProducerEpoch-1 && m.Version >= 2
 	}
+	if m.Version >= 2 {
+		return b.Staged.ProducerEpoch < m.ProducerEpoch
+	}
 	return b.Staged.ProducerEpoch <= m.ProducerEpoch
 }
 

@@ -165,6 +165,22 @@ func TestEpochsThatAreNotNext(t *testing.T) {
 	}
 }
 
+// With transaction.version 2 the marker of a transaction has the epoch of the next one: if it comes twice it does not end that. Before, both have the same. The
+// last epoch's marker has one that no producer is given.
+func TestMarkersOfTheEpochBefore(t *testing.T) {
+	for _, x := range []struct {
+		staged, marker int16
+		version        int8
+		ends           int
+	}{{3, 3, 2, 0}, {3, 4, 2, 1}, {3, 3, 1, 1}, {3, 3, 0, 1}, {3, 2, 0, 0}, {32766, 32767, 2, 1}} {
+		c := newTransacted(t, Draft{})
+		require.Nil(t, c.write(exampleKey, staged(0, 9, 70, x.staged, 2)))
+		endings, no := c.end(Marker{ProducerID: 70, ProducerEpoch: x.marker, Version: x.version})
+		require.Nil(t, no)
+		assert.Len(t, endings, x.ends, "%+v", x)
+	}
+}
+
 // Later writes get past TX_PENDING, which no other state does in the draft.
 func TestPendingYieldsToLaterWrites(t *testing.T) {
 	for _, draft := range []bool{false, true} {
