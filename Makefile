@@ -64,19 +64,19 @@ bench: ## measure kshare beside kfake for some minutes and write docs/benchmarks
 
 .PHONY: interop
 interop: ## real clients against kshare; needs JDK 17, Maven, Python 3, Node 18 and Rust, and downloads what they use; ARGS=-short for fewer records
-	@KSHARE_INTEROP=1 $(GO) test -count=1 -timeout 40m -run '^TestInterop$$' $(ARGS) ./interop
+	@KSHARE_INTEROP=1 $(GO) test -count=1 -timeout 40m -run '^TestInterop$$' ./interop $(ARGS)
 
 .PHONY: differential
 differential: ## hold kshare against a running Apache Kafka for some ten minutes; needs JDK 17, Maven and 1 GB of memory, and downloads Kafka
-	@KSHARE_DIFFERENTIAL=short $(GO) test -count=1 -timeout 40m -v $(ARGS) ./differential
+	@KSHARE_DIFFERENTIAL=short $(GO) test -count=1 -timeout 40m -v ./differential $(ARGS)
 
 .PHONY: differential-full
 differential-full: ## the same with all sessions of the gate, 200 random scenarios and more random probes; takes about an hour
-	@KSHARE_DIFFERENTIAL=full $(GO) test -count=1 -timeout 180m -v $(ARGS) ./differential
+	@KSHARE_DIFFERENTIAL=full $(GO) test -count=1 -timeout 180m -v ./differential $(ARGS)
 
 .PHONY: differential-nodes
 differential-nodes: ## hold kshare against a cluster of three running Apache Kafka brokers for some ten minutes; needs Linux, JDK 17, Maven and 2 GB of memory, and downloads Kafka
-	@KSHARE_DIFFERENTIAL=nodes $(GO) test -count=1 -timeout 60m -v -run '^TestNodeScenarios$$' $(ARGS) ./differential
+	@KSHARE_DIFFERENTIAL=nodes $(GO) test -count=1 -timeout 60m -v -run '^TestNodeScenarios$$' ./differential $(ARGS)
 
 .PHONY: ci
 ci: ## what CI runs beyond make test: the short form of every target
