@@ -66,6 +66,7 @@ var Rules = []Rule{
 	{"ShareGroupDescribe", "Groups.Members", anyOrder, "MemberID", hashMap},
 	{"ListOffsets", "Topics.Partitions", anyOrder, "Partition", hashMap},
 	{"ShareGroupHeartbeat", "Assignment.TopicPartitions", anyOrder, "TopicID", hashMap},
+	{"ShareGroupDescribe", "Groups.Members.Assignment.TopicPartitions", anyOrder, "TopicID", hashMap + ", in whose buckets the order is that of what was before"},
 }
 
 // ruleFor finds the rule of a field with one of the treatments.
