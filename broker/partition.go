@@ -133,10 +133,16 @@ func (p *partition) uncommitted() bool { return p.highWatermark() < p.log.EndOff
 
 // lastStableOffset is the offset below which every transaction has ended.
 func (p *partition) lastStableOffset() int64 {
-	if first, ok := p.producers.FirstUnstableOffset(); ok {
-		return min(first, p.highWatermark())
+	first, ok := p.producers.FirstUnstableOffset()
+	if !ok {
+		return p.highWatermark()
 	}
-	return p.highWatermark()
+	if start := p.log.StartOffset(); first < start {
+		// Its first records are deleted: Kafka takes the batch that the log starts in (UnifiedLog.maybeIncrementFirstUnstableOffset).
+		first = start
+		_ = p.log.Batches(start, func(b storage.Batch) bool { first = b.BaseOffset; return false }) // who reads it is told what is wrong
+	}
+	return min(first, p.highWatermark())
 }
 
 // append gives a batch the next offsets, appends it and wakes who waits for it. The batch belongs to the log afterwards.
