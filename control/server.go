@@ -60,7 +60,6 @@ type server struct {
 
 	moving sync.Mutex // held while time is moved or the cluster is reset
 
-	mu               sync.Mutex // guards what follows
 	shareWriteFaults writeFaults[shareWrites]
 	markerFaults     writeFaults[markerWrites]
 }

@@ -47,6 +47,9 @@ func TestSessions(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			if why := notLive[name]; why != "" {
+				t.Skip(why)
+			}
 			c := play(t, name)
 			found := c.findings(table)
 			if len(found) > 0 {
@@ -63,6 +66,11 @@ func TestSessions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// notLive are the sessions of the gate that are played in the bubble alone.
+var notLive = map[string]string{
+	"compaction": "what it shows depends on when the cleaner's turns come, to the millisecond",
 }
 
 // play plays a session against fresh brokers.
