@@ -71,7 +71,12 @@ func TestSessions(t *testing.T) {
 // notLive are the sessions of the gate that are played in the bubble alone.
 var notLive = map[string]string{
 	"compaction": "what it shows depends on when the cleaner's turns come, to the millisecond",
+	"txn":        markersVary,
+	"txn-epochs": markersVary,
+	"txn-matrix": markersVary,
 }
+
+const markersVary = "requests follow the end of a transaction at once, and Apache Kafka writes its markers a fraction of a millisecond to some 15 ms after the answer"
 
 // play plays a session against fresh brokers.
 func play(t *testing.T, name string) (c comparison) {
