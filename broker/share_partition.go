@@ -29,6 +29,8 @@ type sharePartition struct {
 	// Where its state is kept: the partition of __share_group_state, when that has so many partitions.
 	statePartition, statePartitions int32
 
+	unused bool // no session is left, and it is forgotten with the answer to its last write unless a fetch comes before
+
 	lookedUp int64 // the next fetch offset when a fetch last looked it up in the log, -1 before
 
 	timer    clock.Timer // set to the next lock's end, nil where there is none
@@ -87,6 +89,7 @@ func (c *Cluster) shareLimits(group string) sharepartition.Limits {
 // sharePartitionOf returns a group's share partition, reading its state where it is not known.
 func (c *Cluster) sharePartitionOf(p *partition, group string) (*sharePartition, int16) {
 	if sp := p.shareGroups[group]; sp != nil {
+		sp.unused = false
 		return sp, errorcode.None
 	}
 	sp := &sharePartition{partition: p, group: group, lookedUp: -1}

@@ -276,11 +276,17 @@ func (c *Cluster) endShareSessions(n *node) {
 	}
 }
 
-// forgetShareGroup forgets the share partitions of a group that a node leads.
+// forgetShareGroup forgets the share partitions of a group that a node leads: at once, or once the share coordinator has answered what was written. What is
+// read anew before that lacks acknowledgements that may still be answered well, over other connections, and their records would be delivered again.
 func (c *Cluster) forgetShareGroup(n *node, group string) {
 	for _, t := range c.sortedTopics() {
 		for _, p := range t.partitions {
-			if sp := p.shareGroups[group]; sp != nil && p.leader == n.id {
+			sp := p.shareGroups[group]
+			switch {
+			case sp == nil || p.leader != n.id:
+			case sp.hasOpenWrites():
+				sp.unused = true
+			default:
 				sp.forget()
 			}
 		}

@@ -189,6 +189,11 @@ func (w *shareWrite) close() {
 	p.openShareWrites = slices.DeleteFunc(p.openShareWrites, func(other *shareWrite) bool { return other == w })
 }
 
+// hasOpenWrites tells whether the share coordinator has yet to answer what the share partition's leader wrote.
+func (sp *sharePartition) hasOpenWrites() bool {
+	return slices.ContainsFunc(sp.partition.openShareWrites, func(w *shareWrite) bool { return w.sp == sp })
+}
+
 // answered takes the share coordinator's answer in: the end of the write, or of an attempt that another one follows.
 func (w *shareWrite) answered(code int16, message string) {
 	c := w.sp.partition.cluster
@@ -205,6 +210,9 @@ func (w *shareWrite) answered(code int16, message string) {
 		before := w.sp.state.StartOffset()
 		w.sp.persisted(w.write.ID, w.refusal)
 		w.sp.settled(before)
+		if w.sp.unused && !w.sp.forgotten() && !w.sp.hasOpenWrites() {
+			w.sp.forget()
+		}
 	} else if w.refusal == nil {
 		if archiving := w.sp.state.Persisted(w.write.ID, errorcode.None).Archiving; len(archiving) > 0 {
 			w.sp.sendDeadLetters(archiving, w.leader, w.leaderEpoch)

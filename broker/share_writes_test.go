@@ -266,6 +266,28 @@ func TestSessionEndsDuringAWrite(t *testing.T) {
 	})
 }
 
+// The last session of a group ends with its connection while an acknowledgement that came over another one is unanswered: what is answered well is not
+// delivered again, whether the next member comes before the answer or after it.
+func TestLastConnectionEndsDuringAWrite(t *testing.T) {
+	for name, early := range map[string]bool{"fetched before the answer": true, "fetched after it": false} {
+		t.Run(name, func(t *testing.T) {
+			holding(t, kshare.ShareWrites{Hold: true}, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.WriteFault) {
+				waiting := m.acknowledges(c, 0, 4, accept)
+				m.client.Close()
+				synctest.Wait()
+				other := m.another(c, "m2")
+				if early {
+					assert.Empty(t, acquired(t, other.fetch(0)), "0-4 are being accepted, 5-9 being released")
+				}
+				fault.Remove()
+				assert.Zero(t, (<-waiting).ErrorCode)
+				synctest.Wait()
+				assert.Equal(t, []delivered{{5, 9, 2}}, acquired(t, other.fetch(time.Second)))
+			})
+		})
+	}
+}
+
 // A fault is about the writes that it names, and no others.
 func TestFaultOfOtherWrites(t *testing.T) {
 	for _, writes := range []kshare.ShareWrites{
