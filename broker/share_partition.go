@@ -29,7 +29,7 @@ type sharePartition struct {
 	// Where its state is kept: the partition of __share_group_state, when that has so many partitions.
 	statePartition, statePartitions int32
 
-	unused bool // no session is left, and it is forgotten with the answer to its last write unless a fetch comes before
+	unused bool // no session is left, and it is forgotten with the answer to its last acknowledgement unless a fetch comes before
 
 	lookedUp int64 // the next fetch offset when a fetch last looked it up in the log, -1 before
 

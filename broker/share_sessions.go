@@ -276,7 +276,7 @@ func (c *Cluster) endShareSessions(n *node) {
 	}
 }
 
-// forgetShareGroup forgets the share partitions of a group that a node leads: at once, or once the share coordinator has answered what was written. What is
+// forgetShareGroup forgets the share partitions of a group that a node leads: at once, or once all acknowledgements are answered. What is
 // read anew before that lacks acknowledgements that may still be answered well, over other connections, and their records would be delivered again.
 func (c *Cluster) forgetShareGroup(n *node, group string) {
 	for _, t := range c.sortedTopics() {
@@ -284,7 +284,7 @@ func (c *Cluster) forgetShareGroup(n *node, group string) {
 			sp := p.shareGroups[group]
 			switch {
 			case sp == nil || p.leader != n.id:
-			case sp.hasOpenWrites():
+			case sp.hasOpenAcknowledgements():
 				sp.unused = true
 			default:
 				sp.forget()

@@ -189,9 +189,9 @@ func (w *shareWrite) close() {
 	p.openShareWrites = slices.DeleteFunc(p.openShareWrites, func(other *shareWrite) bool { return other == w })
 }
 
-// hasOpenWrites tells whether the share coordinator has yet to answer what the share partition's leader wrote.
-func (sp *sharePartition) hasOpenWrites() bool {
-	return slices.ContainsFunc(sp.partition.openShareWrites, func(w *shareWrite) bool { return w.sp == sp })
+// hasOpenAcknowledgements tells whether the share coordinator has yet to answer a write of the share partition's leader that a request waits for.
+func (sp *sharePartition) hasOpenAcknowledgements() bool {
+	return slices.ContainsFunc(sp.partition.openShareWrites, func(w *shareWrite) bool { return w.sp == sp && w.then != nil })
 }
 
 // answered takes the share coordinator's answer in: the end of the write, or of an attempt that another one follows.
@@ -210,7 +210,7 @@ func (w *shareWrite) answered(code int16, message string) {
 		before := w.sp.state.StartOffset()
 		w.sp.persisted(w.write.ID, w.refusal)
 		w.sp.settled(before)
-		if w.sp.unused && !w.sp.forgotten() && !w.sp.hasOpenWrites() {
+		if w.sp.unused && !w.sp.forgotten() && !w.sp.hasOpenAcknowledgements() {
 			w.sp.forget()
 		}
 	} else if w.refusal == nil {
