@@ -51,11 +51,7 @@ func shareAcknowledge(s *step, c *call) error {
 		return err
 	}
 	m := s.shareMember(c.words[0], c.words[1])
-	var all []topicPartition
-	for _, a := range acks {
-		all = append(all, a.partition)
-	}
-	nodes, of, err := s.byNode(c, all)
+	nodes, of, err := s.acknowledgementsByNode(c, acks)
 	if err != nil {
 		return err
 	}
@@ -67,12 +63,28 @@ func shareAcknowledge(s *step, c *call) error {
 		nodes = n
 	}
 	for _, node := range nodes {
-		own := slices.DeleteFunc(slices.Clone(acks), func(a acknowledgements) bool { return !slices.Contains(of[node], a.partition) })
-		if err := s.acknowledgeNode(c, m, node, own); err != nil {
+		if err := s.acknowledgeNode(c, m, node, of[node]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// acknowledgementsByNode says which nodes acknowledgements go to, and what goes to each.
+func (s *step) acknowledgementsByNode(c *call, acks []acknowledgements) (nodes []int32, of map[int32][]acknowledgements, err error) {
+	var all []topicPartition
+	for _, a := range acks {
+		all = append(all, a.partition)
+	}
+	nodes, partitions, err := s.byNode(c, all)
+	if err != nil {
+		return nil, nil, err
+	}
+	of = map[int32][]acknowledgements{}
+	for _, node := range nodes {
+		of[node] = slices.DeleteFunc(slices.Clone(acks), func(a acknowledgements) bool { return !slices.Contains(partitions[node], a.partition) })
+	}
+	return nodes, of, nil
 }
 
 // emptyAckNode finds where an acknowledgement without partitions goes: to the nodes that the member has sessions with.

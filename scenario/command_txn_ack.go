@@ -58,11 +58,7 @@ func txnAck(s *step, c *call) error {
 		return err
 	}
 	m := s.shareMember(c.words[0], c.words[1])
-	var all []topicPartition
-	for _, a := range acks {
-		all = append(all, a.partition)
-	}
-	nodes, of, err := s.byNode(c, all)
+	nodes, of, err := s.acknowledgementsByNode(c, acks)
 	if err != nil {
 		return err
 	}
@@ -83,8 +79,7 @@ func txnAck(s *step, c *call) error {
 	}
 	q.MemberEpoch, q.APIKey = int32(epoch), int16(key)
 	for _, node := range nodes {
-		own := slices.DeleteFunc(slices.Clone(acks), func(a acknowledgements) bool { return !slices.Contains(of[node], a.partition) })
-		if err := s.stageAt(m, node, *q, own); err != nil {
+		if err := s.stageAt(m, node, *q, of[node]); err != nil {
 			return err
 		}
 	}
