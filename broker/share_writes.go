@@ -80,8 +80,8 @@ func (sp *sharePartition) write(leader *node, leaderEpoch int32, w *sharepartiti
 	return code, message
 }
 
-// overtake takes out of earlier writes that are still open the records which a later one has made wait for a transaction: what ended a lock may be
-// written after the record was acquired anew and staged, and would undo that.
+// overtake takes the records of a write out of earlier ones of the group that are still open: what ended a lock or a session may be written after the
+// records were acquired anew, and what became of them then would be undone, to come out when the state is read the next time.
 func (sp *sharePartition) overtake(w *sharepartition.Write) {
 	for _, earlier := range sp.partition.openShareWrites {
 		if &earlier.write == w {
@@ -91,9 +91,7 @@ func (sp *sharePartition) overtake(w *sharepartition.Write) {
 			continue
 		}
 		for i := range w.Batches {
-			if b := &w.Batches[i]; b.State == sharepartition.TxPending {
-				earlier.write.Batches = without(earlier.write.Batches, b.FirstOffset, b.LastOffset)
-			}
+			earlier.write.Batches = without(earlier.write.Batches, w.Batches[i].FirstOffset, w.Batches[i].LastOffset)
 		}
 	}
 }
@@ -214,7 +212,8 @@ func (w *shareWrite) answered(code int16, message string) {
 			w.sp.forget()
 		}
 	} else if w.refusal == nil {
-		if archiving := w.sp.state.Persisted(w.write.ID, errorcode.None).Archiving; len(archiving) > 0 {
+		archiving := slices.DeleteFunc(slices.Clone(w.write.Batches), func(b sharepartition.StateBatch) bool { return b.State != sharepartition.Archiving })
+		if len(archiving) > 0 {
 			w.sp.sendDeadLetters(archiving, w.leader, w.leaderEpoch)
 		}
 	}
