@@ -37,13 +37,7 @@ test: ## run all tests that need Go alone
 
 .PHONY: race
 race: ## run the tests under the race detector with all invariants checked; needs a C compiler
-	@CGO_ENABLED=1 $(GO) test -race -tags invariants -short -skip '^TestDiskFullUnderLoad$$' ./...
-
-# Under the race detector about one run in 25 still shows a record delivered again after it was settled while the disk was full. It is not explained; the
-# test runs without the detector in `make test`.
-.PHONY: disk-full
-disk-full: ## run the test of a full disk under load 25 times under the race detector, which is known to fail now and then
-	@CGO_ENABLED=1 $(GO) test -race -tags invariants -count=25 -v -run '^TestDiskFullUnderLoad$$' ./crash
+	@CGO_ENABLED=1 $(GO) test -race -tags invariants -short ./...
 
 .PHONY: crash
 crash: ## kill a broker under load ROUNDS (50) times and look for what it had answered

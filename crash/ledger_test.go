@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -14,18 +15,23 @@ type place struct {
 	offset    int64
 }
 
+// release is an answer to an acknowledgement that released a record.
+type release struct {
+	count int32 // the delivery count that the record had
+	at    time.Time
+}
+
 // ledger is what clients were answered, and what must therefore hold from then on.
 type ledger struct {
 	mu       sync.Mutex
 	produced map[place]string // answered records
 	// committed are the largest answered commits of each group by partition.
 	committed map[string]map[int32]int64
-	// delivered is how often each record was delivered to a share consumer; deliveries of a record are numbered from 1 on.
-	delivered map[place]int
-	// settled is the delivery that was answered to be accepted or rejected: none may follow it.
-	settled map[place]int
-	// released is the delivery count that a released record had: the next is larger.
-	released   map[place]int32
+	delivered map[place]bool // to share consumers
+	// settled is when it was answered that a record is accepted or rejected: no fetch that is sent later delivers it.
+	settled map[place]time.Time
+	// released is the answered release with the largest delivery count: what is delivered to fetches that are sent later has a larger one.
+	released   map[place]release
 	topics     map[string]topicFate
 	events     int // answers of all kinds
 	reached    int // wake is closed once events gets here
@@ -37,9 +43,9 @@ func newLedger() *ledger {
 	return &ledger{
 		produced:  map[place]string{},
 		committed: map[string]map[int32]int64{},
-		delivered: map[place]int{},
-		settled:   map[place]int{},
-		released:  map[place]int32{},
+		delivered: map[place]bool{},
+		settled:   map[place]time.Time{},
+		released:  map[place]release{},
 		topics:    map[string]topicFate{},
 	}
 }
@@ -91,36 +97,36 @@ func (l *ledger) noteCommitted(group string, partition int32, offset int64) {
 	l.event()
 }
 
-// noteDelivered numbers a delivery to a share consumer and checks that it may happen.
-func (l *ledger) noteDelivered(at place, count int32) (number int) {
+// noteDelivered takes a delivery to a share consumer and checks that it may happen. sent is when the fetch was sent, or earlier. What was answered since
+// says nothing of it: a fetch waits for the write of acknowledgements that it carries, and the locks of what it has acquired may end meanwhile.
+func (l *ledger) noteDelivered(at place, count int32, sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.delivered[at]++
-	if settled, ok := l.settled[at]; ok {
-		l.violate("%v was delivered again (count %d) after its delivery %d was settled", at, count, settled)
+	if settled, ok := l.settled[at]; ok && sent.After(settled) {
+		l.violate("%v was delivered with count %d after it was settled", at, count)
 	}
-	if released, ok := l.released[at]; ok && count <= released {
-		l.violate("%v was delivered with count %d after it was released with count %d", at, count, released)
+	if r, ok := l.released[at]; ok && sent.After(r.at) && count <= r.count {
+		l.violate("%v was delivered with count %d after it was released with count %d", at, count, r.count)
 	}
-	return l.delivered[at]
+	l.delivered[at] = true
 }
 
-// noteSettled takes the answer to an acknowledgement that ends a record's deliveries.
-func (l *ledger) noteSettled(at place, number int) {
+// noteSettled takes the answer to an acknowledgement that ends a record's deliveries. One of a delivery whose lock has ended is answered as well where the
+// record is settled and passed by then.
+func (l *ledger) noteSettled(at place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := l.delivered[at]; n > number {
-		l.violate("%v was delivered %d times though its delivery %d was settled", at, n, number)
+	if _, ok := l.settled[at]; !ok {
+		l.settled[at] = time.Now()
 	}
-	l.settled[at] = number
 	l.event()
 }
 
-func (l *ledger) noteReleased(at place, number int, count int32) {
+func (l *ledger) noteReleased(at place, count int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.delivered[at] == number { // else the next delivery was noted before this answer
-		l.released[at] = count
+	if count > l.released[at].count {
+		l.released[at] = release{count, time.Now()}
 	}
 	l.event()
 }
@@ -130,8 +136,8 @@ type snapshot struct {
 	produced  map[place]string
 	committed map[string]map[int32]int64
 	topics    map[string]topicFate
-	settled   map[place]int
-	released  map[place]int32
+	settled   map[place]time.Time
+	released  map[place]release
 }
 
 func (l *ledger) snapshot() snapshot {

@@ -75,7 +75,7 @@ func startLoad(t *testing.T, ledger *ledger, seed uint64, client connect) *load 
 	for i := range 2 {
 		s := &shareConsumer{load: l, rng: rand.New(rand.NewPCG(seed, uint64(i)+100)), failed: map[int32]error{}}
 		s.client = client(kgo.ConsumeTopics(topicName), kgo.ShareGroup(shareGroup), kgo.ShareMaxRecords(40),
-			kgo.FetchMaxWait(20*time.Millisecond), kgo.ShareAckCallback(s.acknowledged))
+			kgo.FetchMaxWait(20*time.Millisecond), kgo.ShareAckCallback(s.acknowledged), kgo.WithHooks(s))
 		l.wg.Go(func() { defer s.client.Close(); s.consume() })
 	}
 	return l
@@ -141,6 +141,16 @@ type shareConsumer struct {
 
 	mu     sync.Mutex
 	failed map[int32]error // by partition: what the last acknowledgements were answered with
+	sent   [2]time.Time    // when the last two answered fetches were sent: the last may have been answered since the poll returned
+}
+
+// OnBrokerE2E implements kgo.HookBrokerE2E.
+func (s *shareConsumer) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if kmsg.Key(key) == kmsg.ShareFetch {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.sent = [2]time.Time{s.sent[1], time.Now().Add(-e2e.DurationE2E())}
+	}
 }
 
 func (s *shareConsumer) acknowledged(_ *kgo.Client, results kgo.ShareAckResults) {
@@ -155,7 +165,6 @@ func (s *shareConsumer) acknowledged(_ *kgo.Client, results kgo.ShareAckResults)
 
 type delivery struct {
 	at     place
-	number int
 	count  int32
 	status kgo.AckStatus
 }
@@ -165,11 +174,12 @@ func (s *shareConsumer) consume() {
 		fetches := s.client.PollFetches(s.load.ctx)
 		s.mu.Lock()
 		clear(s.failed)
+		sent := s.sent[0]
 		s.mu.Unlock()
 		var deliveries []delivery
 		fetches.EachRecord(func(r *kgo.Record) {
 			d := delivery{at: place{r.Partition, r.Offset}, count: r.DeliveryCount(), status: kgo.AckAccept}
-			d.number = s.load.ledger.noteDelivered(d.at, d.count)
+			s.load.ledger.noteDelivered(d.at, d.count, sent)
 			switch n := s.rng.IntN(100); {
 			case n < 15 && s.load.producing.Err() == nil:
 				d.status = kgo.AckRelease
@@ -198,9 +208,9 @@ func (s *shareConsumer) note(deliveries []delivery) {
 		switch {
 		case err != nil || !answered:
 		case d.status == kgo.AckRelease:
-			s.load.ledger.noteReleased(d.at, d.number, d.count)
+			s.load.ledger.noteReleased(d.at, d.count)
 		default:
-			s.load.ledger.noteSettled(d.at, d.number)
+			s.load.ledger.noteSettled(d.at)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (m *machine) verify(t *testing.T, l *ledger, answered snapshot) {
 			t.Fatalf("%v is delivered though it was settled", at)
 		}
 		if released, ok := answered.released[at]; ok {
-			require.Greater(t, count, released, "the delivery count of %v", at)
+			require.Greater(t, count, released.count, "the delivery count of %v", at)
 		}
 	}
 }
