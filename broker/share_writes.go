@@ -23,6 +23,7 @@ type shareWrite struct {
 	leaderEpoch int32
 	stopped     <-chan struct{} // closed when the leader is stopped, and the write with it
 	attempts    int
+	overtaken   bool // a later write has changed records whose acknowledgement it is: it fails
 	ended       bool // it has been answered, with the refusal if there is one
 	refusal     *refusal
 	then        func(*refusal) // called with the answer
@@ -80,8 +81,9 @@ func (sp *sharePartition) write(leader *node, leaderEpoch int32, w *sharepartiti
 	return code, message
 }
 
-// overtake takes the records of a write out of earlier ones of the group that are still open: what ended a lock or a session may be written after the
-// records were acquired anew, and what became of them then would be undone, to come out when the state is read the next time.
+// overtake keeps earlier writes of the group that are still open from undoing what the write has made of its records, which would come out when the state is
+// read the next time. They are of a share partition that was forgotten since and read anew. What ended a lock or a session is stored without these records;
+// an acknowledgement fails, for its records were delivered again.
 func (sp *sharePartition) overtake(w *sharepartition.Write) {
 	for _, earlier := range sp.partition.openShareWrites {
 		if &earlier.write == w {
@@ -91,9 +93,22 @@ func (sp *sharePartition) overtake(w *sharepartition.Write) {
 			continue
 		}
 		for i := range w.Batches {
-			earlier.write.Batches = without(earlier.write.Batches, w.Batches[i].FirstOffset, w.Batches[i].LastOffset)
+			first, last := w.Batches[i].FirstOffset, w.Batches[i].LastOffset
+			if !overlap(earlier.write.Batches, first, last) {
+				continue
+			}
+			if earlier.then != nil {
+				earlier.overtaken = true
+				break
+			}
+			earlier.write.Batches = without(earlier.write.Batches, first, last)
 		}
 	}
+}
+
+// overlap tells whether any of the batches has an offset from first to last.
+func overlap(batches []sharepartition.StateBatch, first, last int64) bool {
+	return slices.ContainsFunc(batches, func(b sharepartition.StateBatch) bool { return b.FirstOffset <= last && first <= b.LastOffset })
 }
 
 // without is the batches without the offsets from first to last.
@@ -170,6 +185,10 @@ func (w *shareWrite) goOn(code int16) {
 	}
 	if code != errorcode.None {
 		w.answered(code, shareWriteMessage(code))
+		return
+	}
+	if w.overtaken {
+		w.answered(errorcode.FencedStateEpoch, "The records were delivered again meanwhile.")
 		return
 	}
 	code, message := w.sp.write(w.leader, w.leaderEpoch, &w.write)

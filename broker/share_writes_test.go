@@ -288,6 +288,27 @@ func TestLastConnectionEndsDuringAWrite(t *testing.T) {
 	}
 }
 
+// Share groups are switched off and on while an acknowledgement is unanswered, and its records are delivered again: it fails, for another one counts.
+func TestShareGroupsEndDuringAWrite(t *testing.T) {
+	holding(t, kshare.ShareWrites{Hold: true, Count: 1}, func(t *testing.T, c *kshare.Cluster, m *shareMember, fault *kshare.WriteFault) {
+		waiting := m.acknowledges(c, 0, 9, accept)
+		for _, level := range []int16{0, 2} {
+			q := kmsg.NewPtrUpdateFeaturesRequest()
+			q.Version = 1
+			q.FeatureUpdates = []kmsg.UpdateFeaturesRequestFeatureUpdate{{Feature: "share.version", MaxVersionLevel: level, UpgradeType: int8(3 - level)}}
+			require.Zero(t, askOver(t, c, 1, q).(*kmsg.UpdateFeaturesResponse).ErrorCode)
+		}
+		other := m.another(c, "m2")
+		require.Equal(t, []delivered{{0, 9, 1}}, acquired(t, other.fetch(time.Second)))
+		require.Zero(t, other.acknowledge(3, 9, accept).ErrorCode)
+		require.Equal(t, 1, fault.Release())
+		assert.Equal(t, errorcode.NotLeaderOrFollower, (<-waiting).ErrorCode)
+		other.client.Close()
+		synctest.Wait()
+		assert.Equal(t, []delivered{{0, 2, 2}}, acquired(t, m.another(c, "m3").fetch(time.Second)))
+	})
+}
+
 // A fault is about the writes that it names, and no others.
 func TestFaultOfOtherWrites(t *testing.T) {
 	for _, writes := range []kshare.ShareWrites{
