@@ -119,10 +119,15 @@ func (p *process) stop() {
 }
 
 // cpu is the CPU time that all threads of the process have taken so far. It comes from the scheduler's own clock, which counts ns.
-func (p *process) cpu() (time.Duration, error) {
-	const schedClock = 2
+func (p *process) cpu() (time.Duration, error) { return p.clock(2) }
+
+// userCPU is the part of it outside of the kernel, which counts it in ticks.
+func (p *process) userCPU() (time.Duration, error) { return p.clock(1) }
+
+// clock is a CPU clock of the process, by the kernel's number for its kind.
+func (p *process) clock(kind int32) (time.Duration, error) {
 	var t unix.Timespec
-	id := int32(^p.cmd.Process.Pid)<<3 | schedClock // MAKE_PROCESS_CPUCLOCK of the kernel
+	id := int32(^p.cmd.Process.Pid)<<3 | kind // MAKE_PROCESS_CPUCLOCK of the kernel
 	if err := unix.ClockGettime(id, &t); err != nil {
 		return 0, fmt.Errorf("CPU time of process %d: %w", p.cmd.Process.Pid, err)
 	}

@@ -20,6 +20,7 @@ type drained struct {
 	records int           // that the drain was about
 	took    time.Duration // from the first fetch to the last answer that had records
 	cpu     time.Duration // of the broker, until every member had found the topic empty
+	user    time.Duration // the part of it outside of the kernel
 	fetches int
 	empty   int // fetches that found nothing
 	early   int // of them, those that were answered before the member had waited for as long as it would
@@ -44,6 +45,10 @@ func drain(ctx context.Context, p *process, topic [16]byte, members, records int
 		all[i] = m
 	}
 	before, err := p.cpu()
+	if err != nil {
+		return nil, err
+	}
+	userBefore, err := p.userCPU()
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +88,10 @@ func drain(ctx context.Context, p *process, topic [16]byte, members, records int
 	}
 	wg.Wait()
 	after, err := p.cpu()
-	d.took, d.cpu = time.Duration(last.Load()), after-before
+	userAfter, userErr := p.userCPU()
+	d.took, d.cpu, d.user = time.Duration(last.Load()), after-before, userAfter-userBefore
 	d.fetches, d.empty, d.early = int(fetches.Load()), int(empty.Load()), int(early.Load())
-	return d, errors.Join(err, errors.Join(errs...))
+	return d, errors.Join(err, userErr, errors.Join(errs...))
 }
 
 // drainWithClients lets franz-go's share consumers drain a topic. strict is its record-limit mode; the default takes whole batches.

@@ -293,6 +293,7 @@ func drainTrial(kind string, members, records int, how func(int) settle) trial {
 		measures: []measure{
 			{name: "drain", unit: "M records/s", digits: 2},
 			rawCPU: {name: "broker CPU", unit: "us/record", digits: 3, target: ofKfake("1/3", 1.0/3)},
+			{name: "of it, outside of the kernel", unit: "us/record", digits: 3},
 			{name: "empty fetches", digits: 0, target: &target{fmt.Sprintf("at most %d", members), func(k, _ float64) bool { return k <= float64(members) }}},
 			{name: "of them, answered before MaxWaitMs", digits: 0, target: &target{"none", func(k, _ float64) bool { return k == 0 }}},
 		},
@@ -302,7 +303,7 @@ func drainTrial(kind string, members, records int, how func(int) settle) trial {
 				if err != nil {
 					return err
 				}
-				found = []float64{d.rate(), d.cpuPerRecord(), float64(d.empty), float64(d.early)}
+				found = []float64{d.rate(), d.cpuPerRecord(), perRecord(d.user, records), float64(d.empty), float64(d.early)}
 				return nil
 			})
 			return found, err
