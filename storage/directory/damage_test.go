@@ -188,6 +188,81 @@ func TestDamageInTheMiddleIsRefused(t *testing.T) {
 	}
 }
 
+// sampleWAL is the write-ahead log of a store that was not closed, and its content: 24 records of about 600 bytes.
+func sampleWAL(t *testing.T) (fs *vfs.MemFS, path string, content []byte) {
+	fs = vfs.NewMem()
+	s, err := OpenFS(fs, "dir", small(FlushNever))
+	require.NoError(t, err)
+	l, err := s.OpenLog(internalID, true)
+	require.NoError(t, err)
+	for i := range int64(24) {
+		h, b := storagetest.Batch(i*10, i*10+9, i, 500)
+		require.NoError(t, l.Append(h, b))
+	}
+	require.NoError(t, s.Commit().Wait())
+	killed := vfs.NewMem()
+	_, err = vfs.Clone(fs, killed, "dir", "dir")
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	for _, path := range filesBelow(t, killed, "dir/state/wal") {
+		if content := readFile(t, killed, path); len(content) > 10000 {
+			return killed, path, content
+		}
+	}
+	t.Fatal("no write-ahead log")
+	return nil, "", nil
+}
+
+// Pebble takes a damaged chunk of its last write-ahead log for the end. What was answered is behind it.
+func TestDamagedStateLog(t *testing.T) {
+	fs, path, whole := sampleWAL(t)
+	require.Empty(t, useDamaged(t, fs))
+	rng := rand.New(rand.NewPCG(3, 4))
+	w := wal{content: whole, number: 2}
+	_, sound := w.ends()
+	require.Equal(t, len(whole), sound)
+	last := 0 // where the last chunk begins
+	for at := 0; ; {
+		size, _ := w.chunk(at)
+		if size == 0 || at+size >= len(whole) {
+			break
+		}
+		last, at = at, at+size
+	}
+	damage := func(t *testing.T, content []byte) string {
+		killed := vfs.NewMem()
+		_, err := vfs.Clone(fs, killed, "dir", "dir")
+		require.NoError(t, err)
+		writeFile(t, killed, path, content)
+		return useDamaged(t, killed)
+	}
+	for range 100 {
+		at := rng.IntN(last)
+		flipped := bytes.Clone(whole)
+		flipped[at] ^= 1 << rng.IntN(8)
+		require.Regexp(t, path+": the chunk at byte [0-9]+ is damaged, and sound ones follow from byte [0-9]+ on; restore the file", damage(t, flipped), "byte %d", at)
+	}
+	require.Contains(t, damage(t, whole[:last+20]), "the log of the state ends in an incomplete write, which is dropped")
+	hole := bytes.Clone(whole)
+	clear(hole[pageSize : 2*pageSize])
+	require.Contains(t, damage(t, hole), "the log of the state ends in an incomplete write, which is dropped", "a page that a loss of power has not let be written")
+}
+
+// What pebble says of a damaged file says neither which nor what to do.
+func TestDamagedStateFiles(t *testing.T) {
+	for prefix, want := range map[string]string{"OPTIONS": "OPTIONS-[0-9]+: a file is damaged: .*; restore the directory", "MANIFEST": "; restore the directory"} {
+		fs := sampleStore(t)
+		for _, path := range filesBelow(t, fs, "dir/state") {
+			if strings.HasPrefix(fs.PathBase(path), prefix) {
+				b := readFile(t, fs, path)
+				copy(b, "damaged")
+				writeFile(t, fs, path, b)
+			}
+		}
+		require.Regexp(t, want, useDamaged(t, fs))
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, fs *vfs.MemFS)

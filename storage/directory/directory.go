@@ -126,7 +126,7 @@ func (s *store) open() error {
 	if err := s.makeFormat(); err != nil {
 		return err
 	}
-	if s.state, err = openState(s.fs, s.stateDir()); err != nil {
+	if s.state, err = openState(s.fs, s.stateDir(), s.log); err != nil {
 		return fmt.Errorf("%s: %w", s.stateDir(), err)
 	}
 	if err := s.openLogsDir(); err != nil {

@@ -3,7 +3,9 @@ package directory
 import (
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -71,8 +73,11 @@ func (s silent) Fatalf(format string, args ...any) {
 	s.fs.setFatal(fmt.Errorf(format+": the store takes no writes until it is opened again", args...))
 }
 
-func openState(inner vfs.FS, dir string) (s *state, err error) {
+func openState(inner vfs.FS, dir string, log *slog.Logger) (s *state, err error) {
 	walDir := inner.PathJoin(dir, "wal")
+	if err := checkWALs(inner, walDir, log); err != nil {
+		return nil, err
+	}
 	if err := roomToOpen(inner, inner.PathDir(dir), walDir); err != nil {
 		return nil, err
 	}
@@ -81,7 +86,7 @@ func openState(inner vfs.FS, dir string) (s *state, err error) {
 	defer cache.Unref()
 	defer func() {
 		if r := recover(); r != nil {
-			s, err = nil, fmt.Errorf("the database does not make sense: %v", r)
+			s, err = nil, fmt.Errorf("the database does not make sense: %v; %s", r, restoreAll)
 		}
 	}()
 	options := &pebble.Options{
@@ -113,6 +118,9 @@ func openState(inner vfs.FS, dir string) (s *state, err error) {
 	// keeps it where Open fails. Here the limit is always 1.
 	options.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	db, err := pebble.Open(dir, options)
+	if pebble.IsCorruptionError(err) {
+		return nil, fmt.Errorf("%sa file is damaged: %w; %s", damagedOptions(inner, dir, options), err, restoreAll)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +130,24 @@ func openState(inner vfs.FS, dir string) (s *state, err error) {
 	}
 	fs.opened()
 	return &state{db: db, fs: fs}, nil
+}
+
+// restoreAll is what can be done about a damaged database.
+const restoreAll = "restore the directory of the cluster from a copy, or choose another"
+
+// damagedOptions names the file of options that pebble cannot read, which its own error does not; "" where that is not what is damaged.
+func damagedOptions(fs vfs.FS, dir string, options *pebble.Options) string {
+	names, _ := fs.List(dir)
+	for _, name := range names {
+		if !strings.HasPrefix(name, "OPTIONS-") {
+			continue
+		}
+		content, err := readWhole(fs, fs.PathJoin(dir, name))
+		if err == nil && pebble.IsCorruptionError(options.CheckCompatibility(dir, string(content))) {
+			return name + ": "
+		}
+	}
+	return ""
 }
 
 // openRoom is what opening the database takes on the disk beside the content of its write-ahead logs, generously.
