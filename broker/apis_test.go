@@ -44,7 +44,7 @@ connection is closed and the log names the API.
 
 // missingAnswer says what a request of an API gets that is not offered.
 func missingAnswer(a *protocol.API) string {
-	q := kmsg.RequestForKey(a.Key)
+	q := protocol.RequestForKey(a.Key)
 	q.SetVersion(a.MaxVersion)
 	p := q.ResponseKind()
 	if a.NeedsPlugin || !refuse(p, errorcode.UnsupportedVersion, "x") {
@@ -80,7 +80,7 @@ func TestHandlersBelongToAPIs(t *testing.T) {
 	for key := range handlers {
 		a := protocol.APIByKey(key)
 		require.NotNil(t, a, "key %d", key)
-		q := kmsg.RequestForKey(key)
+		q := protocol.RequestForKey(key)
 		require.NotNil(t, q, "key %d", key)
 		assert.GreaterOrEqual(t, q.MaxVersion(), a.MaxVersion, a.Name)
 		for v := a.MinVersion; v <= a.MaxVersion; v++ {
