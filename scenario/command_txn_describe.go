@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -72,13 +73,20 @@ func (s *step) transaction(id string) (*kmsg.DescribeTransactionsResponseTransac
 	return &p.TransactionStates[0], nil
 }
 
+// transactionTimeoutText writes a transaction's timeout. Those of two-phase commit have the longest that there is, which Kafka never applies.
+func transactionTimeoutText(ms int32) string {
+	if ms == math.MaxInt32 {
+		return "no timeout"
+	}
+	return "timeout " + show(time.Duration(ms)*time.Millisecond)
+}
+
 func (s *step) showTransaction(t *kmsg.DescribeTransactionsResponseTransactionState, times bool) {
 	if t.ErrorCode != errorcode.None {
 		s.printf("%s: %s", t.TransactionalID, failure(t.ErrorCode, nil))
 		return
 	}
-	text := fmt.Sprintf("%s: %s, producer %s, timeout %s", t.TransactionalID, t.State, s.showEpoch(t.ProducerID, int32(t.ProducerEpoch)),
-		show(time.Duration(t.TimeoutMillis)*time.Millisecond))
+	text := fmt.Sprintf("%s: %s, producer %s, %s", t.TransactionalID, t.State, s.showEpoch(t.ProducerID, int32(t.ProducerEpoch)), transactionTimeoutText(t.TimeoutMillis))
 	var all []topicPartition
 	var internal []string
 	for _, x := range t.Topics {
