@@ -127,6 +127,9 @@ func (t *Transaction) owner() Producer {
 // TwoPhase tells whether the transactions are part of a two-phase commit: they do not time out. It is the timeout that says so, in the log too.
 func (t *Transaction) TwoPhase() bool { return t.TimeoutMs == math.MaxInt32 }
 
+// Open tells whether a transaction is under way, or decided and its markers are being written.
+func (t *Transaction) Open() bool { return t.State == Ongoing || t.State.preparing() }
+
 // Transition is a change of a transactional id on its way to the log.
 type Transition struct {
 	ID     string
