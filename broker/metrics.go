@@ -135,7 +135,7 @@ func (s *shareCounters) of(k sharecoordinator.Key) *SharePartitionCounters {
 	return p
 }
 
-// InspectMetrics returns the metrics. It takes a time that grows with the numbers of share partitions, sessions, waiting requests and groups, and not with
+// InspectMetrics returns the metrics. It takes a time that grows with the numbers of share partitions, sessions, waiting requests, groups and transactional ids, and not with
 // the records in flight, unless acknowledgements in transactions are taken.
 func (c *Cluster) InspectMetrics() *Metrics {
 	c.mu.Lock()
