@@ -164,3 +164,19 @@ func TestNoTestSleeps(t *testing.T) {
 	})
 	require.NoError(t, err)
 }
+
+// Messages of a key are made by package protocol: kmsg lacks versions that Kafka has.
+func TestMessagesAreMadeInOnePlace(t *testing.T) {
+	eachSource(t, func(pkg, file string, source *ast.File) {
+		ast.Inspect(source, func(n ast.Node) bool {
+			call, ok := n.(*ast.SelectorExpr)
+			if !ok || pkg == "protocol" {
+				return true
+			}
+			if of, ok := call.X.(*ast.Ident); ok && of.Name == "kmsg" && (call.Sel.Name == "RequestForKey" || call.Sel.Name == "ResponseForKey") {
+				t.Errorf("%s calls kmsg.%s: protocol.%[2]s knows more versions", file, call.Sel.Name)
+			}
+			return true
+		})
+	})
+}

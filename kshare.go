@@ -492,6 +492,17 @@ type GroupCount = coordinator.GroupCount
 // InspectMetrics returns the metrics as they stand at one moment.
 func (c *Cluster) InspectMetrics() *Metrics { return c.broker().InspectMetrics() }
 
+// OpenTransaction is a transaction that is not complete, with the records whose acknowledgements wait for its end.
+type OpenTransaction = broker.OpenTransaction
+
+// InspectTransactions returns the transactions of all nodes that are not complete, in the order of their ids: what read_committed and share groups wait for.
+func (c *Cluster) InspectTransactions() []OpenTransaction { return c.broker().InspectTransactions() }
+
+// AbortTransaction aborts the ongoing transaction of a transactional id, whoever owns it, and fences its owner, as any client does that takes the id over. It fails where none is ongoing.
+func (c *Cluster) AbortTransaction(id string) error {
+	return failed("abort transaction", c.broker().AbortTransaction(id))
+}
+
 // InspectGroups returns all groups in the order of their ids.
 func (c *Cluster) InspectGroups() []GroupState { return c.broker().InspectGroups() }
 

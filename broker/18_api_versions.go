@@ -96,14 +96,22 @@ func (c *Cluster) addFeatures(p *kmsg.ApiVersionsResponse) {
 	}
 }
 
-// offers tells whether the line of Kafka that the nodes are has a version of an API.
+// offers tells whether the nodes have a version of an API.
 func (c *Cluster) offers(a *protocol.API, version int16) bool {
-	return a.MinVersion <= version && version <= c.traits.Highest(a.Key, a.MaxVersion)
+	return a.MinVersion <= version && version <= c.highest(a)
+}
+
+// highest is the highest version of an API that the nodes offer, -1 where their line of Kafka does not have it.
+func (c *Cluster) highest(a *protocol.API) int16 {
+	if c.unstableVersions && a.Unstable != 0 {
+		return a.Unstable
+	}
+	return c.traits.Highest(a.Key, a.MaxVersion)
 }
 
 func (c *Cluster) offeredKey(a *protocol.API) kmsg.ApiVersionsResponseApiKey {
 	k := kmsg.NewApiVersionsResponseApiKey()
-	k.ApiKey, k.MinVersion, k.MaxVersion = a.Key, a.MinVersion, c.traits.Highest(a.Key, a.MaxVersion)
+	k.ApiKey, k.MinVersion, k.MaxVersion = a.Key, a.MinVersion, c.highest(a)
 	return k
 }
 
@@ -115,7 +123,7 @@ var handlers = map[int16]*handler{}
 var notOffered = &handler{handle: func(r *request) (answer, error) {
 	reason := fmt.Errorf("%s (api key %d) is an API of Kafka 4.4 that this broker does not offer", r.api.Name, r.api.Key)
 	r.cluster.log.Warn("request for an API that is not offered", "api", r.api.Name, "key", r.api.Key, "client", r.header.ClientID)
-	q := kmsg.RequestForKey(r.header.Key)
+	q := protocol.RequestForKey(r.header.Key)
 	if q == nil {
 		return nil, reason
 	}

@@ -11,7 +11,7 @@ import (
 // Behaviour (ControllerApis.deleteTopics):
 //   - v6 names topics by name or by id: neither and both are INVALID_REQUEST, and so is a topic meant twice, with one entry.
 //   - Unknown names, illegal ones too, are UNKNOWN_TOPIC_OR_PARTITION, unknown ids UNKNOWN_TOPIC_ID.
-//   - delete.topic.enable=false: TOPIC_DELETION_DISABLED (INVALID_REQUEST below v3).
+//   - delete.topic.enable=false: TOPIC_DELETION_DISABLED (INVALID_REQUEST below v3), without a message.
 //   - TimeoutMs <= 0 deletes nothing: REQUEST_TIMED_OUT.
 //   - Kafka shuffles the entries of the answer; here they stand in the order of the request, those that are refused first.
 
@@ -31,7 +31,7 @@ func (c *Cluster) deleteTopics(_ *request, q *kmsg.DeleteTopicsRequest) kmsg.Res
 			code = errorcode.InvalidRequest
 		}
 		for _, t := range asked {
-			p.Topics = append(p.Topics, deletedTopic(t.Topic, t.TopicID, &refusal{code, "Topic deletion is disabled."}))
+			p.Topics = append(p.Topics, deletedTopic(t.Topic, t.TopicID, &refusal{code: code}))
 		}
 		return p
 	}

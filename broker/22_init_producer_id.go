@@ -3,16 +3,19 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/protocol"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
 )
 
-// InitProducerId (22), v0 to v5.
+// InitProducerId (22), v0 to v5, and v6 with unstable.api.versions.enable.
 //
 // Behaviour:
 //   - Without a transactional id every request gets a new producer id with epoch 0; the timeout is not looked at.
 //   - With one: package txn. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before v4.
 //   - Exactly one of ProducerId and ProducerEpoch: INVALID_REQUEST.
+//   - v6: Enable2PC where transaction.two.phase.commit.enable does not allow it is TRANSACTIONAL_ID_AUTHORIZATION_FAILED. KeepPreparedTxn is
+//     UNSUPPORTED_VERSION, as in 4.4.0, unless a switch of KIP-1289 says otherwise. Neither is looked at without a transactional id.
 //   - Ids are handed out in blocks of 1000 that are stored before their first use, so that no restart hands one out again.
 
 const initProducerIDKey = 22
@@ -21,16 +24,14 @@ func init() { handlers[initProducerIDKey] = writing(locked((*Cluster).initProduc
 
 const producerIDBlock = 1000
 
-func (c *Cluster) initProducerID(r *request, q *kmsg.InitProducerIDRequest) kmsg.Response {
-	p := response[*kmsg.InitProducerIDResponse](q)
-	p.ProducerID, p.ProducerEpoch = -1, -1
+func (c *Cluster) initProducerID(r *request, q *protocol.InitProducerIDRequest) kmsg.Response {
+	p := response[*protocol.InitProducerIDResponse](q)
+	p.ProducerEpoch = txn.NoEpoch
 	switch {
 	case (q.ProducerID == -1) != (q.ProducerEpoch == -1):
 		p.ErrorCode = errorcode.InvalidRequest
 	case q.TransactionalID != nil:
-		code, by := c.initTransactions(r, q)
-		p.ErrorCode = fencedBefore(4, q.Version, code)
-		p.ProducerID, p.ProducerEpoch = by.ID, by.Epoch
+		p.ErrorCode = fencedBefore(4, q.Version, c.initTransactions(r, q, p))
 	default:
 		id, err := c.newProducerID()
 		if err != nil {
@@ -42,24 +43,29 @@ func (c *Cluster) initProducerID(r *request, q *kmsg.InitProducerIDRequest) kmsg
 	return p
 }
 
-// initTransactions makes the caller the owner of a transactional id.
-func (c *Cluster) initTransactions(r *request, q *kmsg.InitProducerIDRequest) (int16, txn.Producer) {
+// initTransactions makes the caller the owner of a transactional id. It returns the code of the answer and, with 0, fills in the rest.
+func (c *Cluster) initTransactions(r *request, q *protocol.InitProducerIDRequest, p *protocol.InitProducerIDResponse) int16 {
 	id := *q.TransactionalID
 	if id == "" {
-		return errorcode.InvalidRequest, txn.NoProducer
+		return errorcode.InvalidRequest
 	}
 	if code := c.notCoordinatingTransactions(r.node, id); code != errorcode.None {
-		return code, txn.NoProducer
+		return code
 	}
-	init := txn.Init{TimeoutMs: q.TransactionTimeoutMillis}
+	init := txn.Init{TimeoutMs: q.TransactionTimeoutMillis, TwoPhaseCommit: q.Enable2PC, KeepPrepared: q.KeepPreparedTxn}
 	if q.ProducerID != -1 {
 		init.Expected = &txn.Producer{ID: q.ProducerID, Epoch: q.ProducerEpoch}
 	}
-	code, by := c.transact(r, c.transactions.coordinator.InitProducerID(c.clock.Now(), id, init))
+	d := c.transactions.coordinator.InitProducerID(c.clock.Now(), id, init)
+	code, by := c.transact(r, d)
 	if code != errorcode.None {
-		return code, txn.NoProducer
+		return code
 	}
-	return code, by
+	p.ProducerID, p.ProducerEpoch = by.ID, by.Epoch
+	if d.Kept != nil {
+		p.OngoingTxnProducerID, p.OngoingTxnProducerEpoch = d.Kept.ID, d.Kept.Epoch
+	}
+	return errorcode.None
 }
 
 // newProducerID hands out a producer id that no producer of this cluster has had.

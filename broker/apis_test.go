@@ -37,14 +37,18 @@ connection is closed and the log names the API.
 		if handlers[a.Key] == nil {
 			offered, gets = "no", missingAnswer(a)
 		}
-		fmt.Fprintf(&b, "| %d | %s | %d–%d | %s | %s |\n", a.Key, a.Name, a.MinVersion, a.MaxVersion, offered, gets)
+		unstable := ""
+		if a.Unstable != 0 {
+			unstable = fmt.Sprintf(", and %d with `unstable.api.versions.enable`", a.Unstable)
+		}
+		fmt.Fprintf(&b, "| %d | %s | %d–%d%s | %s | %s |\n", a.Key, a.Name, a.MinVersion, a.MaxVersion, unstable, offered, gets)
 	}
 	return b.String()
 }
 
 // missingAnswer says what a request of an API gets that is not offered.
 func missingAnswer(a *protocol.API) string {
-	q := kmsg.RequestForKey(a.Key)
+	q := protocol.RequestForKey(a.Key)
 	q.SetVersion(a.MaxVersion)
 	p := q.ResponseKind()
 	if a.NeedsPlugin || !refuse(p, errorcode.UnsupportedVersion, "x") {
@@ -80,10 +84,10 @@ func TestHandlersBelongToAPIs(t *testing.T) {
 	for key := range handlers {
 		a := protocol.APIByKey(key)
 		require.NotNil(t, a, "key %d", key)
-		q := kmsg.RequestForKey(key)
+		q := protocol.RequestForKey(key)
 		require.NotNil(t, q, "key %d", key)
-		assert.GreaterOrEqual(t, q.MaxVersion(), a.MaxVersion, a.Name)
-		for v := a.MinVersion; v <= a.MaxVersion; v++ {
+		assert.GreaterOrEqual(t, q.MaxVersion(), a.Highest(), a.Name)
+		for v := a.MinVersion; v <= a.Highest(); v++ {
 			q.SetVersion(v)
 			assert.Equal(t, a.IsFlexible(v), q.IsFlexible(), "%s v%d", a.Name, v)
 		}

@@ -35,10 +35,12 @@ type Cluster struct {
 	store    storage.Store
 	log      *slog.Logger
 	static   *config.Static
-	maxFrame int                         // socket.request.max.bytes
-	nameID   func(topic string) [16]byte // Options.TopicID
-	listen   func(nodeID int32) (net.Listener, error)
-	kip1289  transactionalAcks
+	maxFrame int // socket.request.max.bytes
+	// unstableVersions tells that versions are offered which Kafka has not finished (unstable.api.versions.enable).
+	unstableVersions bool
+	nameID           func(topic string) [16]byte // Options.TopicID
+	listen           func(nodeID int32) (net.Listener, error)
+	kip1289          transactionalAcks
 
 	nodes      []*node // in the order of their ids; fixed after New
 	goroutines sync.WaitGroup
@@ -87,14 +89,15 @@ func New(o Options) (*Cluster, error) {
 		log:    o.Log,
 		static: o.Config,
 
-		answerBytes: o.AnswerBytes,
-		nameID:      o.TopicID,
-		listen:      o.Listen,
-		maxFrame:    int(o.Config.Values().Int("socket.request.max.bytes")),
-		topics:      map[string]*topic{},
-		topicsByID:  map[[16]byte]*topic{},
-		timers:      map[*lockedTimer]struct{}{},
-		stopSeeing:  func() {},
+		answerBytes:      o.AnswerBytes,
+		nameID:           o.TopicID,
+		listen:           o.Listen,
+		maxFrame:         int(o.Config.Values().Int("socket.request.max.bytes")),
+		unstableVersions: o.Config.Values().Bool("unstable.api.versions.enable"),
+		topics:           map[string]*topic{},
+		topicsByID:       map[[16]byte]*topic{},
+		timers:           map[*lockedTimer]struct{}{},
+		stopSeeing:       func() {},
 	}
 	if c.line = o.Kafka; c.line == 0 {
 		c.line = release.Latest

@@ -215,7 +215,7 @@ func setStrings(x reflect.Value, one string, list ...string) {
 
 // request is one of an API and version that names everything it can.
 func request(a *protocol.API, version int16) kmsg.Request {
-	q := kmsg.RequestForKey(a.Key)
+	q := protocol.RequestForKey(a.Key)
 	q.SetVersion(version)
 	fill(reflect.ValueOf(q).Elem(), 0)
 	switch q := q.(type) {

@@ -447,7 +447,7 @@ func (x *interception) finish(a answer) (answer, error) {
 func (x *interception) edited(a answer) (answer, error) {
 	r := x.request
 	body := a.AppendTo(nil)
-	p := kmsg.ResponseForKey(r.header.Key)
+	p := protocol.ResponseForKey(r.header.Key)
 	p.SetVersion(protocol.AnswerVersion(r.header.Key, r.header.Version, body))
 	if err := p.ReadFrom(body); err != nil {
 		return nil, fmt.Errorf("%s v%d: the answer that a fault is to change cannot be read: %w", r.api.Name, r.header.Version, err)

@@ -78,7 +78,7 @@ func oneOfEach() [][]byte {
 	for i := range protocol.APIs {
 		a := &protocol.APIs[i]
 		for _, v := range []int16{a.MinVersion, a.MaxVersion} {
-			q := kmsg.RequestForKey(a.Key)
+			q := protocol.RequestForKey(a.Key)
 			q.SetVersion(v)
 			frames = append(frames, frame(q))
 		}

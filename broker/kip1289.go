@@ -54,7 +54,7 @@ func (c *Cluster) requestForKey(key int16) kmsg.Request {
 	if a := c.kip1289.api; a != nil && a.Key == key {
 		return &protocol.TxnShareAcknowledgeRequest{APIKey: key}
 	}
-	return kmsg.RequestForKey(key)
+	return protocol.RequestForKey(key)
 }
 
 // takesTransactionalAcks tells whether the finalised features allow for acknowledgements in transactions.

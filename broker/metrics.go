@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"kshare/coordinator"
 	"kshare/sharecoordinator"
@@ -27,6 +28,9 @@ type Metrics struct {
 	ShareStatePartitions []ShareStatePartition
 
 	DeadLetters map[string]DeadLetterCounters // by group
+
+	At               time.Time // when they stood so
+	OpenTransactions []OpenTransaction
 
 	Groups               map[coordinator.GroupCount]int
 	ShareGroupRebalances int64 // heartbeats that began a group epoch
@@ -86,6 +90,8 @@ type SharePartitionMetrics struct {
 	StartOffsetLag  int64 // from StartOffset to the high watermark
 
 	Lag int64 // as DescribeShareGroupOffsets says: -1 where it is not known
+
+	Staged int64 // records whose acknowledgements wait for the end of transactions, as they are persisted
 }
 
 // ShareStatePartition is a partition of __share_group_state.
@@ -129,13 +135,15 @@ func (s *shareCounters) of(k sharecoordinator.Key) *SharePartitionCounters {
 	return p
 }
 
-// InspectMetrics returns the metrics. It takes a time that grows with the numbers of share partitions, sessions, waiting requests and groups, and not with
-// the records in flight.
+// InspectMetrics returns the metrics. It takes a time that grows with the numbers of share partitions, sessions, waiting requests, groups and transactional ids, and not with
+// the records in flight, unless acknowledgements in transactions are taken.
 func (c *Cluster) InspectMetrics() *Metrics {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counted := &c.share.counters
 	m := &Metrics{
+		At:                    c.clock.Now(),
+		OpenTransactions:      c.openTransactions(),
 		Acknowledged:          counted.acknowledged,
 		ShareSessionEvictions: counted.evictedSessions,
 		ExpiredShareFetches:   counted.expiredFetches,
@@ -174,6 +182,9 @@ func (c *Cluster) InspectMetrics() *Metrics {
 
 func (c *Cluster) sharePartitionMetrics(k sharecoordinator.Key, p *partition, persisted *sharecoordinator.State) SharePartitionMetrics {
 	m := SharePartitionMetrics{Group: k.Group, Topic: p.topic.name, Partition: k.Partition, Lag: shareLag(persisted, p)}
+	if c.kip1289.api != nil {
+		m.Staged = stagedIn(persisted)
+	}
 	if counters := c.share.counters.partitions[k]; counters != nil {
 		m.SharePartitionCounters = *counters
 	}

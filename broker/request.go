@@ -74,7 +74,7 @@ func (c *connection) parse(frame []byte) (*request, error) {
 	// An ApiVersions request of a version that we do not know has a header that we can still read (KIP-511).
 	r.flexible = r.api.IsFlexible(h.Version)
 	if !r.cluster.offers(r.api, h.Version) && h.Key != apiVersionsKey || h.Key == produceKey && h.Version < firstProduceVersion {
-		return nil, fmt.Errorf("%s v%d is not supported, this broker supports v%d to v%d", r.api.Name, h.Version, r.api.MinVersion, r.cluster.traits.Highest(r.api.Key, r.api.MaxVersion))
+		return nil, fmt.Errorf("%s v%d is not supported, this broker supports v%d to v%d", r.api.Name, h.Version, r.api.MinVersion, r.cluster.highest(r.api))
 	}
 	if r.body, err = protocol.ParseRequestRest(&r.header, frame, r.flexible); err != nil {
 		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, h.Version, err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/protocol"
 	"kshare/protocol/describe"
 	"kshare/requestlog"
 	"kshare/sharesession"
@@ -71,7 +72,7 @@ func (r *request) depart(a answer, err error) {
 
 // message decodes the request, nil where it cannot be.
 func (r *request) message() kmsg.Request {
-	if !r.cluster.offers(r.api, r.header.Version) || kmsg.RequestForKey(r.header.Key) == nil {
+	if !r.cluster.offers(r.api, r.header.Version) || protocol.RequestForKey(r.header.Key) == nil {
 		return nil
 	}
 	q, err := r.decode()

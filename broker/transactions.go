@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kshare/coordinator"
+	"kshare/kip1289"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
@@ -26,6 +27,7 @@ func newTransactions(c *Cluster) *transactions {
 		IDExpiration:   v.Duration("transactional.id.expiration.ms"),
 		ExpirePeriod:   v.Duration("transaction.remove.expired.transaction.cleanup.interval.ms"),
 		TwoPhaseCommit: v.Bool("transaction.two.phase.commit.enable"),
+		KeepPrepared:   c.kip1289.Is(kip1289.KeepPreparedTxn, "keep"),
 		Level:          c.transactionVersion,
 		NewProducerID:  c.newProducerID,
 		StorageError:   func(err error) int16 { return c.storageRefusal(err).code },

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/protocol"
 	"kshare/protocol/errorcode"
 )
 
@@ -48,7 +49,7 @@ func steps(t *testing.T) []step {
 
 func (s *step) decode(t *testing.T) (kmsg.Request, kmsg.Response) {
 	t.Helper()
-	req, resp := kmsg.RequestForKey(s.Key), kmsg.ResponseForKey(s.Key)
+	req, resp := protocol.RequestForKey(s.Key), protocol.ResponseForKey(s.Key)
 	req.SetVersion(s.Version)
 	resp.SetVersion(s.Version)
 	for _, m := range []struct {
@@ -190,7 +191,7 @@ func toJSON(m any) string {
 // wire gives an answer as a client reads it.
 func wire(t *testing.T, resp kmsg.Response) string {
 	t.Helper()
-	read := kmsg.ResponseForKey(resp.Key())
+	read := protocol.ResponseForKey(resp.Key())
 	read.SetVersion(resp.GetVersion())
 	require.NoError(t, read.ReadFrom(resp.AppendTo(nil)))
 	return toJSON(read)

@@ -219,7 +219,7 @@ type SharePartition struct {
 type Run struct {
 	FirstOffset   int64  `json:"firstOffset"`
 	LastOffset    int64  `json:"lastOffset" doc:"inclusive"`
-	State         string `json:"state" values:"AVAILABLE,ACQUIRED,ACKNOWLEDGED,ARCHIVING,ARCHIVED"`
+	State         string `json:"state" values:"AVAILABLE,ACQUIRED,TX_PENDING,ACKNOWLEDGED,ARCHIVING,ARCHIVED"`
 	DeliveryCount int16  `json:"deliveryCount"`
 	Member        string `json:"member" doc:"who holds the records, or nobody"`
 	LockLeftMs    int64  `json:"lockLeftMs" doc:"until the lock ends, 0 without a lock"`
@@ -239,7 +239,7 @@ type Persisted struct {
 type PersistedBatch struct {
 	FirstOffset   int64  `json:"firstOffset"`
 	LastOffset    int64  `json:"lastOffset" doc:"inclusive"`
-	State         string `json:"state" doc:"AVAILABLE, ACKNOWLEDGED or ARCHIVED, or the number of what else was written"`
+	State         string `json:"state" doc:"AVAILABLE, TX_PENDING, ACKNOWLEDGED or ARCHIVED, or the number of what else was written"`
 	DeliveryCount int16  `json:"deliveryCount"`
 }
 

@@ -19,6 +19,10 @@ var endpoints = []endpoint{
 	on(http.MethodGet, "/v1/share-partition", "getSharePartition", "The records of a share partition that are in flight, their states, owners and locks, and what is persisted.",
 		(*server).getSharePartition, http.StatusNotFound),
 
+	on(http.MethodGet, "/v1/transactions", "getTransactions", "The transactions that are not complete, and the records of share groups that wait for their ends.", (*server).getTransactions),
+	on(http.MethodPost, "/v1/transactions/abort", "abortTransaction", "Aborts the ongoing transaction of a transactional id and fences its owner, as whoever takes the id over does.",
+		(*server).abortTransaction, http.StatusConflict),
+
 	on(http.MethodGet, "/v1/faults", "getFaults", "The faults of requests, in their order, and what they have done.", (*server).getFaults),
 	on(http.MethodPost, "/v1/faults", "addFault", "Has something go wrong with requests from now on: a rule as an object, or as text, like {\"text\": \"api=Fetch times=1 close\"}.",
 		(*server).addFault),

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -150,6 +151,31 @@ var metrics = []metric{
 		eachKnown(func(p *kshare.SharePartitionMetrics) float64 { return float64(p.StartOffset) })},
 	{"kshare_share_partition_start_offset_lag", "offsets from the start offset to the high watermark", prometheus.GaugeValue, ofPartition,
 		eachKnown(func(p *kshare.SharePartitionMetrics) float64 { return float64(p.StartOffsetLag) })},
+	{"kshare_share_partition_staged_records", "records whose acknowledgements wait for the end of transactions (KIP-1289)", prometheus.GaugeValue, ofPartition,
+		eachPartition(func(p *kshare.SharePartitionMetrics) float64 { return float64(p.Staged) })},
+	{"kshare_open_transactions", "transactions that are not complete, by whether they have a timeout", prometheus.GaugeValue, []string{"timeout"},
+		func(m *kshare.Metrics, e *emitter) {
+			n := map[string]int{"yes": 0, "none": 0}
+			for i := range m.OpenTransactions {
+				n[timeoutLabel(&m.OpenTransactions[i])]++
+			}
+			for timeout, n := range n {
+				e.add(float64(n), timeout)
+			}
+		}},
+	{"kshare_oldest_open_transaction_seconds", "how long the transaction lasts that began first of those that are not complete, by whether they have a timeout", prometheus.GaugeValue, []string{"timeout"},
+		func(m *kshare.Metrics, e *emitter) {
+			oldest := map[string]time.Duration{"yes": 0, "none": 0}
+			for i := range m.OpenTransactions {
+				if t := &m.OpenTransactions[i]; !t.Began.IsZero() {
+					label := timeoutLabel(t)
+					oldest[label] = max(oldest[label], m.At.Sub(t.Began))
+				}
+			}
+			for timeout, d := range oldest {
+				e.add(d.Seconds(), timeout)
+			}
+		}},
 	{"kshare_share_partition_lag", "records that the group has yet to finish, as DescribeShareGroupOffsets says", prometheus.GaugeValue, ofPartition,
 		func(m *kshare.Metrics, e *emitter) {
 			for i := range m.SharePartitions {
@@ -158,6 +184,14 @@ var metrics = []metric{
 				}
 			}
 		}},
+}
+
+// timeoutLabel tells whether a transaction has a timeout.
+func timeoutLabel(t *kshare.OpenTransaction) string {
+	if t.Timeout == 0 {
+		return "none"
+	}
+	return "yes"
 }
 
 // eachQueue emits a value for each group that has dead letters.

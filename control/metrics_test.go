@@ -189,6 +189,8 @@ func TestMetrics(t *testing.T) {
 		own + "start_offset{" + pair1 + "}":                                 1,
 		own + "start_offset_lag{" + pair0 + "}":                             11,
 		own + "start_offset_lag{" + pair1 + "}":                             3,
+		own + "staged_records{" + pair0 + "}":                               0,
+		own + "staged_records{" + pair1 + "}":                               0,
 		own + "lag{" + pair0 + "}":                                          10, // and one of them is rejected
 		own + "lag{" + pair1 + "}":                                          3,
 		own + "delivery_count_count{" + pair0 + "}":                         25,
@@ -225,7 +227,7 @@ func TestMetricsOfWhatIsGone(t *testing.T) {
 	require.Empty(t, a.samples(inFlight+"message", inFlight+"batchcount"))
 
 	a.run("delete-topic pair\n")
-	require.Empty(t, a.samples("kafka_server_sharepartitionmetrics_", "kshare_"))
+	require.Empty(t, a.samples("kafka_server_sharepartitionmetrics_", "kshare_share_partition_"))
 	require.InDelta(t, 7, a.samples("kafka_server_sharegroupmetrics_")[`kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Accept"}`], 0)
 
 	a.post("/v1/reset", "{}", nil)

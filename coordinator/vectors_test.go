@@ -204,7 +204,7 @@ func (p *player) compare(r recorded) {
 func decodeRequest(t *testing.T, r recorded) (kmsg.Request, []byte) {
 	frame, err := hex.DecodeString(r.Request)
 	require.NoError(t, err)
-	req := kmsg.RequestForKey(r.Key)
+	req := protocol.RequestForKey(r.Key)
 	req.SetVersion(r.Version)
 	h, err := protocol.ParseRequestStart(frame)
 	require.NoError(t, err)

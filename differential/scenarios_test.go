@@ -124,25 +124,16 @@ func byConfig(t *testing.T, names []string) []*configured {
 		f, err := scenario.Parse(filepath.Base(name), text)
 		require.NoError(t, err)
 		config, features := scenario.BrokerConfig(f)
-		at := slices.IndexFunc(groups, func(g *configured) bool { return contains(g.config, config) && maps.Equal(g.features, features) })
+		own := maps.Clone(warmConfig)
+		maps.Copy(own, config)
+		at := slices.IndexFunc(groups, func(g *configured) bool { return maps.Equal(g.config, own) && maps.Equal(g.features, features) })
 		if at < 0 {
-			own := maps.Clone(warmConfig)
-			maps.Copy(own, config)
 			groups = append(groups, &configured{config: own, features: features})
 			at = len(groups) - 1
 		}
 		groups[at].files = append(groups[at].files, f)
 	}
 	return groups
-}
-
-func contains(all, some map[string]string) bool {
-	for k, v := range some {
-		if all[k] != v {
-			return false
-		}
-	}
-	return true
 }
 
 // compareAll runs scenarios against one Apache Kafka, several at once.

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"kshare/internal/spelling"
 	"kshare/protocol"
 	"kshare/protocol/describe"
@@ -45,9 +43,9 @@ func (r *Rule) checkMatch() error {
 		return fmt.Errorf("no API of Kafka 4.4 is called %q%s", r.API, spelling.DidYouMean(string(r.API), protocol.APINames()))
 	}
 	if r.Version != nil && !a.Offers(*r.Version) && a.Name != "ApiVersions" {
-		return fmt.Errorf("%s has no version %d: it has %d to %d", a.Name, *r.Version, a.MinVersion, a.MaxVersion)
+		return fmt.Errorf("%s has no version %d: it has %d to %d", a.Name, *r.Version, a.MinVersion, a.Highest())
 	}
-	q := kmsg.RequestForKey(a.Key)
+	q := protocol.RequestForKey(a.Key)
 	if q == nil {
 		return fmt.Errorf("%s is not known well enough here for a rule", a.Name)
 	}

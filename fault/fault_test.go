@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/fault"
 	"kshare/protocol"
@@ -155,7 +154,7 @@ func FuzzDecodeRule(f *testing.F) {
 		require.NoError(t, err)
 		for i := range protocol.APIs {
 			a := &protocol.APIs[i]
-			if r.Code() != 0 && kmsg.ResponseForKey(a.Key) != nil {
+			if r.Code() != 0 && protocol.ResponseForKey(a.Key) != nil {
 				_, ok := r.Place(a.Key, a.MaxVersion)
 				require.True(t, ok, a.Name)
 			}

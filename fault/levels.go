@@ -37,7 +37,7 @@ const (
 
 // places are the places of the answers of an API in any version, the highest first.
 func places(key int16) []Place {
-	p := kmsg.ResponseForKey(key)
+	p := protocol.ResponseForKey(key)
 	if p == nil {
 		return nil
 	}
@@ -83,12 +83,12 @@ func inVersion(all []Place, key, version int16) []Place {
 	if len(all) == 0 {
 		return nil
 	}
-	p := kmsg.ResponseForKey(key)
+	p := protocol.ResponseForKey(key)
 	p.SetVersion(version)
 	for i := range all {
 		all[i].first(p).SetInt(int64(i + 1))
 	}
-	decoded := kmsg.ResponseForKey(key)
+	decoded := protocol.ResponseForKey(key)
 	decoded.SetVersion(version)
 	if decoded.ReadFrom(p.AppendTo(nil)) != nil {
 		return nil

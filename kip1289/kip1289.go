@@ -34,6 +34,7 @@ const (
 	LeaderRefresh         = "leader.refresh"
 	PersistedMerge        = "persisted.merge"
 	CoordinatorEpochCheck = "coordinator.epoch.check"
+	KeepPreparedTxn       = "keep.prepared.txn"
 )
 
 // Switch is one point on which there is a choice.
@@ -118,6 +119,10 @@ var List = []Switch{
 	{CoordinatorEpochCheck, "whether markers of a replaced transaction coordinator are refused", []Side{
 		{"on", "TRANSACTION_COORDINATOR_FENCED", "kshare, as for other partitions"},
 		{"off", "they are taken", "draft"},
+	}},
+	{KeepPreparedTxn, "whether a transaction that its owner has prepared can be kept by the next (KIP-939, version 6 of InitProducerId)", []Side{
+		{"refuse", "UNSUPPORTED_VERSION", "Apache Kafka 4.4.0, which has not finished KIP-939"},
+		{"keep", "it goes on as it is, and the next owner ends it", "KIP-939 and its draft (apache/kafka pull request 21735)"},
 	}},
 }
 

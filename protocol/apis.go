@@ -14,14 +14,19 @@ type API struct {
 	Name string // as in ApiKeys.java, in the camel case of the message files
 	// MinVersion and MaxVersion bound what a 4.4 broker offers, both inclusive.
 	MinVersion, MaxVersion int16
+	// Unstable is the version above MaxVersion that is offered with unstable.api.versions.enable alone, 0 where there is none.
+	Unstable int16
 	// FirstFlexible is the first version with compact encodings and tagged fields, -1 where no version has them.
 	FirstFlexible int16
 	// Telemetry APIs are offered by a real broker only where it has a plugin that takes the metrics.
 	NeedsPlugin bool
 }
 
-// Offers tells whether a 4.4 broker offers the version.
-func (a *API) Offers(version int16) bool { return a.MinVersion <= version && version <= a.MaxVersion }
+// Offers tells whether a 4.4 broker offers the version, one that is unstable included.
+func (a *API) Offers(version int16) bool { return a.MinVersion <= version && version <= a.Highest() }
+
+// Highest is the highest version that Offers takes.
+func (a *API) Highest() int16 { return max(a.MaxVersion, a.Unstable) }
 
 // IsFlexible tells whether the version has tagged fields.
 func (a *API) IsFlexible(version int16) bool {
@@ -49,7 +54,7 @@ var APIs = []API{
 	{Key: 19, Name: "CreateTopics", MinVersion: 2, MaxVersion: 7, FirstFlexible: 5},
 	{Key: 20, Name: "DeleteTopics", MinVersion: 1, MaxVersion: 6, FirstFlexible: 4},
 	{Key: 21, Name: "DeleteRecords", MinVersion: 0, MaxVersion: 2, FirstFlexible: 2},
-	{Key: 22, Name: "InitProducerId", MinVersion: 0, MaxVersion: 5, FirstFlexible: 2},
+	{Key: 22, Name: "InitProducerId", MinVersion: 0, MaxVersion: 5, Unstable: InitTwoPhase, FirstFlexible: 2},
 	{Key: 23, Name: "OffsetForLeaderEpoch", MinVersion: 2, MaxVersion: 4, FirstFlexible: 4},
 	{Key: 24, Name: "AddPartitionsToTxn", MinVersion: 0, MaxVersion: 5, FirstFlexible: 3},
 	{Key: 25, Name: "AddOffsetsToTxn", MinVersion: 0, MaxVersion: 4, FirstFlexible: 3},

@@ -24,7 +24,7 @@ func decodeAnswer(key, version int16, frame []byte) (*answer, error) {
 	if len(frame) > 4 {
 		version = protocol.AnswerVersion(key, version, frame[4:])
 	}
-	body := kmsg.ResponseForKey(key)
+	body := protocol.ResponseForKey(key)
 	if body == nil {
 		return nil, fmt.Errorf("no API has the key %d", key)
 	}

@@ -66,7 +66,7 @@ func (p *player) coordinator(conn string, kind int8, key string) {
 
 // raiseEpoch asks without a pause, as the recorder did.
 func (p *player) raiseEpoch(a raiseEpoch) {
-	q := kmsg.NewPtrInitProducerIDRequest()
+	q := protocol.NewInitProducerIDRequest()
 	q.SetVersion(5)
 	q.TransactionalID, q.TransactionTimeoutMillis = &a.transactionalID, 60000
 	for {
@@ -75,7 +75,7 @@ func (p *player) raiseEpoch(a raiseEpoch) {
 			p.pollDiffers("epochs of "+a.transactionalID, err.Error())
 			return
 		}
-		got := r.(*kmsg.InitProducerIDResponse)
+		got := r.(*protocol.InitProducerIDResponse)
 		if got.ErrorCode != errorcode.None {
 			p.pollDiffers("epochs of "+a.transactionalID, describe.Message(r).String())
 			return
@@ -87,11 +87,11 @@ func (p *player) raiseEpoch(a raiseEpoch) {
 }
 
 func (p *player) initProducer(a initProducer) {
-	q := kmsg.NewPtrInitProducerIDRequest()
+	q := protocol.NewInitProducerIDRequest()
 	q.SetVersion(4)
 	q.TransactionalID, q.TransactionTimeoutMillis = &a.transactionalID, 60000
 	p.poll(a.conn, "InitProducerId of "+a.transactionalID, func() (kmsg.Request, func(kmsg.Response) pollState) {
-		return q, func(r kmsg.Response) pollState { return pollCode(r.(*kmsg.InitProducerIDResponse).ErrorCode) }
+		return q, func(r kmsg.Response) pollState { return pollCode(r.(*protocol.InitProducerIDResponse).ErrorCode) }
 	})
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol"
 )
 
 // playback is a server that answers from the recording itself, with other ids than recorded.
@@ -198,7 +200,7 @@ func (p *playback) unrecorded(c net.Conn, written []byte) bool {
 		r.MemberEpoch = 1
 		r.Assignment = &kmsg.ShareGroupHeartbeatResponseAssignment{TopicPartitions: make([]kmsg.ShareGroupHeartbeatResponseAssignmentTopicPartition, 1)}
 		r.Assignment.TopicPartitions[0].Partitions = []int32{0, 1}
-	case *kmsg.InitProducerIDResponse:
+	case *protocol.InitProducerIDResponse:
 		r.ProducerEpoch = math.MaxInt16
 	case *kmsg.MetadataResponse:
 		topic := q.(*kmsg.MetadataRequest).Topics[0].Topic

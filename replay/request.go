@@ -7,12 +7,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol"
 )
 
 // decodeRequest decodes a step's request; head is the number of bytes before its body.
 func decodeRequest(s *Step) (req kmsg.Request, head int, err error) {
 	if !s.Raw {
-		req = kmsg.RequestForKey(s.Key)
+		req = protocol.RequestForKey(s.Key)
 	}
 	if req == nil {
 		return nil, 0, fmt.Errorf("step %s: not a request of a key that kmsg knows", s)

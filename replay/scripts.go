@@ -186,7 +186,7 @@ var Scripts = map[string]*Script{
 	}},
 	"quotas": {},
 	"state":  {Gate: true},
-	"switches": {Config: map[string]string{
+	"switches": {Gate: true, Config: map[string]string{
 		"group.consumer.migration.policy": "disabled", "delete.topic.enable": "false",
 		"transaction.partition.verification.enable": "false", "unstable.api.versions.enable": "true",
 	}, events: []event{before(3, initProducer{"c1", "warm"}), before(3, awaitCoordinator{"c1", "g"})}},

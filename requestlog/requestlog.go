@@ -188,7 +188,7 @@ func (e *Entry) Request() (kmsg.Request, error) {
 }
 
 func (e *Entry) decodeRequest(b []byte) (kmsg.Request, error) {
-	q := kmsg.RequestForKey(e.Key)
+	q := protocol.RequestForKey(e.Key)
 	if q == nil || e.Version > q.MaxVersion() {
 		return nil, fmt.Errorf("%s v%d cannot be decoded", e.API, e.Version)
 	}
@@ -211,7 +211,7 @@ func (e *Entry) Answer() (kmsg.Response, error) {
 }
 
 func (e *Entry) decodeAnswer(b []byte) (kmsg.Response, error) {
-	p := kmsg.ResponseForKey(e.Key)
+	p := protocol.ResponseForKey(e.Key)
 	if p == nil {
 		return nil, fmt.Errorf("%s v%d cannot be decoded", e.API, e.Version)
 	}

@@ -3,17 +3,17 @@ package scenario
 import (
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
+	"kshare/protocol"
 	"kshare/protocol/errorcode"
 )
 
 func init() {
 	register(&command{
 		name:  "init-producer",
-		usage: "init-producer NAME [txn=ID] [timeout=1m] [id=PRODUCER|N] [epoch=N] [once=yes] [node=N] [version=N]",
+		usage: "init-producer NAME [txn=ID] [timeout=1m] [id=PRODUCER|N] [epoch=N] [two-phase=yes] [keep-prepared=yes] [once=yes] [node=N] [version=N]",
 		summary: "Makes an idempotent producer, or with txn a transactional one (InitProducerId). id and epoch are those to raise. While the coordinator asks to come again it is asked again; " +
-			"once=yes sends one request.",
+			"once=yes sends one request. two-phase=yes asks for transactions without a timeout, keep-prepared=yes for the one under way to be kept rather than aborted (KIP-939): " +
+			"both are in version 6, which brokers have with unstable.api.versions.enable=true.",
 		example: `
 topic orders
 init-producer p1
@@ -35,7 +35,7 @@ init-producer p3 txn=payments
 p3: producer <p3>, epoch 0
 p3: producer <p3>, epoch 1
 `,
-		optionNames: []string{"txn", "timeout", "id", "epoch", "once", "node", "version"},
+		optionNames: []string{"txn", "timeout", "id", "epoch", "two-phase", "keep-prepared", "once", "node", "version"},
 		least:       1, most: 1,
 		run: initProducer,
 	})
@@ -46,7 +46,7 @@ const transactionTimeout = time.Minute
 
 func initProducer(s *step, c *call) error {
 	name := c.words[0]
-	q := kmsg.NewPtrInitProducerIDRequest()
+	q := protocol.NewInitProducerIDRequest()
 	if err := s.version(q, c); err != nil {
 		return err
 	}
@@ -58,6 +58,16 @@ func initProducer(s *step, c *call) error {
 		return err
 	}
 	q.TransactionTimeoutMillis = int32(timeout.Milliseconds())
+	if q.Enable2PC, err = c.flag("two-phase"); err != nil {
+		return err
+	}
+	if q.KeepPreparedTxn, err = c.flag("keep-prepared"); err != nil {
+		return err
+	}
+	if (q.Enable2PC || q.KeepPreparedTxn) && q.Version < protocol.InitTwoPhase {
+		return mistakef("two-phase and keep-prepared are in version %d of InitProducerId, and this would be version %d; brokers have it with unstable.api.versions.enable=true",
+			protocol.InitTwoPhase, q.Version)
+	}
 	node := s.someNode()
 	if id, ok := c.options["txn"]; ok {
 		id = s.wire(id)
@@ -75,9 +85,9 @@ func initProducer(s *step, c *call) error {
 	if err != nil {
 		return err
 	}
-	var p *kmsg.InitProducerIDResponse
+	var p *protocol.InitProducerIDResponse
 	err = s.until(name+" is asked to come again", func() (bool, error) {
-		p, err = ask[*kmsg.InitProducerIDResponse](s, name, node, q)
+		p, err = ask[*protocol.InitProducerIDResponse](s, name, node, q)
 		return err == nil && (once || !settling(p.ErrorCode)), err
 	})
 	if err != nil {
@@ -94,6 +104,10 @@ func initProducer(s *step, c *call) error {
 		return nil
 	}
 	s.become(by, p.ProducerID, p.ProducerEpoch)
-	s.printf("%s: producer %s", name, s.showEpoch(p.ProducerID, int32(p.ProducerEpoch)))
+	kept := ""
+	if p.OngoingTxnProducerID != -1 {
+		kept = ", kept the transaction of producer " + s.showEpoch(p.OngoingTxnProducerID, int32(p.OngoingTxnProducerEpoch))
+	}
+	s.printf("%s: producer %s%s", name, s.showEpoch(p.ProducerID, int32(p.ProducerEpoch)), kept)
 	return nil
 }

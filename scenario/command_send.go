@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/internal/spelling"
+	"kshare/protocol"
 	"kshare/protocol/describe"
 )
 
@@ -110,7 +111,7 @@ connection closed
 // apiNames are the names of all APIs.
 func apiNames() (names []string) {
 	for k := range int16(kmsg.MaxKey + 1) {
-		if kmsg.RequestForKey(k) != nil {
+		if protocol.RequestForKey(k) != nil {
 			names = append(names, kmsg.NameForKey(k))
 		}
 	}
@@ -131,7 +132,7 @@ func parseSend(c *call) (kmsg.Request, error) {
 			return nil, mistakef("%q is no API%s: write its name, like ShareFetch, or its key, 0 to %d", c.words[0], spelling.DidYouMean(c.words[0], apiNames()), kmsg.MaxKey)
 		}
 	}
-	q := kmsg.RequestForKey(int16(key))
+	q := protocol.RequestForKey(int16(key))
 	if q == nil {
 		return nil, mistakef("there is no API with the key %d", key)
 	}

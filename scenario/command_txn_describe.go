@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -72,31 +73,48 @@ func (s *step) transaction(id string) (*kmsg.DescribeTransactionsResponseTransac
 	return &p.TransactionStates[0], nil
 }
 
+// transactionTimeoutText writes a transaction's timeout. Those of two-phase commit have the longest that there is, which Kafka never applies.
+func transactionTimeoutText(ms int32) string {
+	if ms == math.MaxInt32 {
+		return "no timeout"
+	}
+	return "timeout " + show(time.Duration(ms)*time.Millisecond)
+}
+
+// transactionPartitions writes the partitions of a transaction, whose names are those on the wire: users' first.
+func (s *step) transactionPartitions(all []topicPartition) (text string) {
+	var users []topicPartition
+	var internal []string
+	for _, p := range all {
+		if strings.HasPrefix(p.topic, "__") { // which partition it is follows from names on the wire
+			internal = append(internal, p.topic)
+			continue
+		}
+		users = append(users, topicPartition{s.script(p.topic), p.partition})
+	}
+	if len(users) > 0 {
+		text += ", partitions " + partitionNames(sorted(users))
+	}
+	if len(internal) > 0 {
+		slices.Sort(internal)
+		text += ", " + strings.Join(slices.Compact(internal), ", ")
+	}
+	return text
+}
+
 func (s *step) showTransaction(t *kmsg.DescribeTransactionsResponseTransactionState, times bool) {
 	if t.ErrorCode != errorcode.None {
 		s.printf("%s: %s", t.TransactionalID, failure(t.ErrorCode, nil))
 		return
 	}
-	text := fmt.Sprintf("%s: %s, producer %s, timeout %s", t.TransactionalID, t.State, s.showEpoch(t.ProducerID, int32(t.ProducerEpoch)),
-		show(time.Duration(t.TimeoutMillis)*time.Millisecond))
+	text := fmt.Sprintf("%s: %s, producer %s, %s", t.TransactionalID, t.State, s.showEpoch(t.ProducerID, int32(t.ProducerEpoch)), transactionTimeoutText(t.TimeoutMillis))
 	var all []topicPartition
-	var internal []string
 	for _, x := range t.Topics {
-		if strings.HasPrefix(x.Topic, "__") { // which partition it is follows from the group's name on the wire
-			internal = append(internal, x.Topic)
-			continue
-		}
 		for _, p := range x.Partitions {
-			all = append(all, topicPartition{s.script(x.Topic), p})
+			all = append(all, topicPartition{x.Topic, p})
 		}
 	}
-	if len(all) > 0 {
-		text += ", partitions " + partitionNames(sorted(all))
-	}
-	if len(internal) > 0 {
-		slices.Sort(internal)
-		text += ", " + strings.Join(internal, ", ")
-	}
+	text += s.transactionPartitions(all)
 	if times {
 		text += ", began " + s.age(t.StartTimestamp)
 	}

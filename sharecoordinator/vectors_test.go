@@ -54,7 +54,7 @@ func (r *recorded) decoded(t *testing.T) (kmsg.Request, []byte) {
 	require.NoError(t, err)
 	body, err := protocol.ParseRequestRest(&h, frame, true)
 	require.NoError(t, err)
-	q := kmsg.RequestForKey(r.Key)
+	q := protocol.RequestForKey(r.Key)
 	q.SetVersion(r.Version)
 	require.NoError(t, q.ReadFrom(body))
 	answer, err := hex.DecodeString(r.Response)

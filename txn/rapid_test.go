@@ -18,7 +18,7 @@ import (
 //	what is stored is what is known: who reads the log knows the same, but for what only the present owner needs
 func TestRandomCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x := newCoordination(t, nil)
+		x := twoPhase(t)
 		x.level = int16(rapid.IntRange(1, 2).Draw(t, "level"))
 		known := map[string][]Producer{} // those that clients were told, the last one owns
 		decided := map[string]map[Producer]bool{}
@@ -28,6 +28,21 @@ func TestRandomCalls(t *testing.T) {
 				id := rapid.SampledFrom(ids).Draw(t, "id")
 				if d := x.init(id); d.Code == errorcode.None {
 					known[id] = append(known[id], d.Producer)
+				}
+			},
+			"keep": func(t *rapid.T) {
+				id := rapid.SampledFrom(ids).Draw(t, "id")
+				before, _ := x.c.Lookup(id)
+				d := x.keep(id)
+				if d.Code != errorcode.None {
+					return
+				}
+				known[id] = append(known[id], d.Producer)
+				after, _ := x.c.Lookup(id)
+				require.Equal(t, before.State == Ongoing, d.Kept != nil)
+				if d.Kept != nil {
+					require.Equal(t, *d.Kept, after.Producer)
+					require.Equal(t, []any{before.State, before.Partitions, before.StartMs, before.TimeoutMs}, []any{after.State, after.Partitions, after.StartMs, after.TimeoutMs})
 				}
 			},
 			"add": func(t *rapid.T) {

@@ -22,7 +22,7 @@ func (t *Transition) Record(level int16) (key, value []byte) {
 	v.ProducerID, v.ProducerEpoch, v.TimeoutMillis = n.ID, n.Epoch, n.TimeoutMs
 	v.State = kmsg.TransactionState(n.State)
 	v.LastUpdateTimestamp, v.StartTimestamp = n.UpdateMs, n.StartMs
-	v.PreviousProducerID, v.NextProducerID = n.PreviousProducerID, n.NextProducerID
+	v.PreviousProducerID, v.NextProducerID, v.NextProducerEpoch = n.PreviousProducerID, n.NextProducerID, n.NextEpoch
 	v.ClientTransactionVersion = int16(n.Flow)
 	if n.State != Empty {
 		v.Topics = recordTopics(n.Partitions)
@@ -64,7 +64,7 @@ func (c *Coordinator) Replay(key, value []byte) error {
 		return fmt.Errorf("transactional id %q: version %d and state %d are not both known", k.TransactionalID, v.Version, v.State)
 	}
 	e := &entry{Transaction: Transaction{
-		Producer: Producer{v.ProducerID, v.ProducerEpoch}, PreviousProducerID: v.PreviousProducerID, NextProducerID: v.NextProducerID,
+		Producer: Producer{v.ProducerID, v.ProducerEpoch}, PreviousProducerID: v.PreviousProducerID, NextProducerID: v.NextProducerID, NextEpoch: v.NextProducerEpoch,
 		LastEpoch: NoEpoch, TimeoutMs: v.TimeoutMillis, State: State(v.State),
 		StartMs: v.StartTimestamp, UpdateMs: v.LastUpdateTimestamp, Flow: Flow(v.ClientTransactionVersion),
 	}}

@@ -23,7 +23,7 @@ func (c *Coordinator) Expire(now time.Time) []*Transition {
 		e := c.ids[id]
 		switch {
 		case e.busy():
-		case aborts && e.State == Ongoing && !now.Before(e.timesOut()):
+		case aborts && e.State == Ongoing && !e.TwoPhase() && !now.Before(e.timesOut()):
 			if d := c.abort(now, id, e); d.Transition != nil {
 				found = append(found, d.Transition)
 			}
@@ -42,7 +42,7 @@ func (c *Coordinator) Expire(now time.Time) []*Transition {
 
 func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-// timesOut is when the transaction under way may be aborted: once more than its timeout has passed.
+// timesOut is when a transaction under way may be aborted that is no part of a two-phase commit: once more than its timeout has passed.
 func (e *entry) timesOut() time.Time {
 	return time.UnixMilli(e.StartMs + int64(e.TimeoutMs) + 1)
 }
@@ -57,6 +57,7 @@ func (c *Coordinator) forgottenAt(e *entry) time.Time {
 func (c *Coordinator) arm(now time.Time, e *entry) {
 	switch {
 	case e.busy() || e.Epoch == math.MaxInt16:
+	case e.State == Ongoing && e.TwoPhase():
 	case e.State == Ongoing:
 		earlier(&c.aborts, c.check(now, e.timesOut(), c.config.AbortPeriod))
 	case e.State.idle() && e.Epoch != NoEpoch:

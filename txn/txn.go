@@ -1,5 +1,5 @@
 // Package txn is the transaction coordinator: who owns a transactional id, which partitions its transaction has
-// written to, and how it ends (KIP-98, KIP-360, KIP-890; org.apache.kafka.coordinator.transaction).
+// written to, and how it ends (KIP-98, KIP-360, KIP-890, KIP-939; org.apache.kafka.coordinator.transaction).
 //
 // It is pure: it holds no goroutine, clock, socket or lock. A call decides and returns a [Decision]. Where that has a
 // [Transition] the caller stores its record in __transaction_state and then calls [Coordinator.Stored], or
@@ -99,16 +99,36 @@ func compareTopicPartitions(a, b TopicPartition) int {
 type Transaction struct {
 	Producer
 	PreviousProducerID int64 // the id before the last change, NoProducerID at first
-	NextProducerID     int64 // the id that the producer has once the transaction is complete, NoProducerID for the same
-	LastEpoch          int16 // the epoch before the one that its owner has raised, NoEpoch for none; not stored
-	TimeoutMs          int32
-	State              State
+	// NextProducerID is the id that the producer has once the transaction is complete, NoProducerID for the same. NextEpoch comes with it where a transaction
+	// under way was kept (KIP-939): while that is ongoing both are what its owner goes by, afterwards what it goes on as. NoEpoch otherwise.
+	NextProducerID int64
+	NextEpoch      int16
+	LastEpoch      int16 // the epoch before the one that its owner has raised, NoEpoch for none; not stored
+	TimeoutMs      int32
+	State          State
 	// Partitions that the transaction writes to, ascending by topic and partition. A slice is never changed.
 	Partitions []TopicPartition
 	StartMs    int64 // when the transaction began, ms since 1970; -1 before the first
 	UpdateMs   int64 // of the last change
 	Flow       Flow  // of the client that made the last change
 }
+
+// kept tells whether the transaction was taken over by an owner who has an epoch, or an id, of its own.
+func (t *Transaction) kept() bool { return t.NextEpoch != NoEpoch }
+
+// owner is the producer that the owner of the transactional id goes by. What a transaction has written has t.Producer.
+func (t *Transaction) owner() Producer {
+	if t.kept() {
+		return Producer{t.NextProducerID, t.NextEpoch}
+	}
+	return t.Producer
+}
+
+// TwoPhase tells whether the transactions are part of a two-phase commit: they do not time out. It is the timeout that says so, in the log too.
+func (t *Transaction) TwoPhase() bool { return t.TimeoutMs == math.MaxInt32 }
+
+// Open tells whether a transaction is under way, or decided and its markers are being written.
+func (t *Transaction) Open() bool { return t.State == Ongoing || t.State.preparing() }
 
 // Transition is a change of a transactional id on its way to the log.
 type Transition struct {
@@ -124,8 +144,10 @@ type Transition struct {
 // Decision is what a call comes to: refused with Code where that is not 0, else answered with Producer and, where
 // Transition is not nil, only once that is stored.
 type Decision struct {
-	Code       int16
-	Producer   Producer
+	Code     int16
+	Producer Producer
+	// Kept is the producer of a transaction that InitProducerID has kept, nil where it has kept none.
+	Kept       *Producer
 	Transition *Transition
 }
 
@@ -147,6 +169,7 @@ type Config struct {
 	IDExpiration   time.Duration // transactional.id.expiration.ms
 	ExpirePeriod   time.Duration // transaction.remove.expired.transaction.cleanup.interval.ms; 0 as for AbortPeriod
 	TwoPhaseCommit bool          // transaction.two.phase.commit.enable
+	KeepPrepared   bool          // a transaction under way can be kept (KIP-939), which Apache Kafka 4.4 refuses
 	Level          func() int16  // the finalised transaction.version, 0 to 2
 	NewProducerID  func() (int64, error)
 	PartitionFor   func(id string) int32 // the partition of __transaction_state that keeps an id
@@ -187,19 +210,19 @@ type Init struct {
 	TimeoutMs int32
 	// Expected is the producer that the client has had, nil for none.
 	Expected *Producer
-	// TwoPhaseCommit asks for transactions that do not time out, KeepPrepared for the one under way to be kept (KIP-939).
+	// TwoPhaseCommit asks for transactions that do not time out, whatever TimeoutMs says, KeepPrepared for the one under way to be kept (KIP-939).
 	TwoPhaseCommit, KeepPrepared bool
 }
 
 // InitProducerID makes the caller the owner of a transactional id. A transaction under way is aborted first: the
-// answer is CONCURRENT_TRANSACTIONS then, and the Transition is that abort.
+// answer is CONCURRENT_TRANSACTIONS then, and the Transition is that abort. Where it is kept the Decision has it.
 func (c *Coordinator) InitProducerID(now time.Time, id string, r Init) Decision {
 	switch {
 	case id == "":
 		return refuse(errorcode.InvalidRequest)
 	case r.TwoPhaseCommit && !c.config.TwoPhaseCommit:
 		return refuse(errorcode.TransactionalIDAuthorizationFailed)
-	case r.KeepPrepared:
+	case r.KeepPrepared && !(c.config.KeepPrepared && c.config.Level() >= int16(Flow2)):
 		return refuse(errorcode.UnsupportedVersion)
 	case !r.TwoPhaseCommit && (r.TimeoutMs <= 0 || r.TimeoutMs > c.config.MaxTimeoutMs):
 		return refuse(errorcode.InvalidTransactionTimeout)
@@ -214,7 +237,7 @@ func (c *Coordinator) InitProducerID(now time.Time, id string, r Init) Decision 
 			return refuse(c.config.StorageError(err))
 		}
 		e = &entry{Transaction: Transaction{
-			Producer: Producer{newID, NoEpoch}, PreviousProducerID: NoProducerID, NextProducerID: NoProducerID, LastEpoch: NoEpoch,
+			Producer: Producer{newID, NoEpoch}, PreviousProducerID: NoProducerID, NextProducerID: NoProducerID, NextEpoch: NoEpoch, LastEpoch: NoEpoch,
 			TimeoutMs: r.TimeoutMs, StartMs: noTime, UpdateMs: now.UnixMilli(),
 		}}
 		c.ids[id] = e
@@ -226,6 +249,8 @@ func (c *Coordinator) InitProducerID(now time.Time, id string, r Init) Decision 
 		return refuse(errorcode.ProducerFenced)
 	case e.State.preparing():
 		return refuse(errorcode.ConcurrentTransactions)
+	case e.State == Ongoing && r.KeepPrepared:
+		return c.keep(now, id, e)
 	case e.State == Ongoing:
 		d := c.abort(now, id, e)
 		if d.Code == errorcode.None {
@@ -238,7 +263,36 @@ func (c *Coordinator) InitProducerID(now time.Time, id string, r Init) Decision 
 
 // knows tells whether a producer that asks to go on may be the owner, or one that has missed the answer that gave it a new id.
 func (e *entry) knows(p Producer) bool {
-	return e.Epoch == NoEpoch || p.ID == e.ID || p.ID == e.PreviousProducerID && p.Epoch >= lastEpoch
+	return e.Epoch == NoEpoch || p.ID == e.owner().ID || p.ID == e.PreviousProducerID && p.Epoch >= lastEpoch
+}
+
+// keep gives the transactional id to the caller and leaves the transaction under way as it is, timeout included: nothing can be added to it any more, and the new
+// owner alone ends it (KIP-939).
+func (c *Coordinator) keep(now time.Time, id string, e *entry) Decision {
+	next := e.Transaction
+	owner, no := c.after(e.owner())
+	if no != errorcode.None {
+		return refuse(no)
+	}
+	next.NextProducerID, next.NextEpoch = owner.ID, owner.Epoch
+	next.UpdateMs, next.Flow = now.UnixMilli(), Flow2
+	d := c.begin(id, e, next)
+	if d.Code == errorcode.None {
+		d.Producer, d.Kept = owner, &Producer{e.ID, e.Epoch}
+	}
+	return d
+}
+
+// after is the producer with the next epoch, or a new one where its epochs have run out.
+func (c *Coordinator) after(p Producer) (Producer, int16) {
+	if p.Epoch < lastEpoch {
+		return Producer{p.ID, p.Epoch + 1}, errorcode.None
+	}
+	newID, err := c.config.NewProducerID()
+	if err != nil {
+		return NoProducer, c.config.StorageError(err)
+	}
+	return Producer{newID, 0}, errorcode.None
 }
 
 // own gives the transactional id to the caller: the next epoch, or a new producer id where there is none left.
@@ -279,6 +333,9 @@ func (c *Coordinator) AddPartitions(now time.Time, id string, by Producer, parti
 	if code := e.check(by); code != errorcode.None {
 		return refuse(code)
 	}
+	if e.kept() {
+		return refuse(errorcode.InvalidTxnState)
+	}
 	if e.State == Ongoing && e.hasAll(partitions) {
 		return Decision{Producer: e.Producer}
 	}
@@ -294,10 +351,14 @@ func (c *Coordinator) AddPartitions(now time.Time, id string, by Producer, parti
 
 // check tells why a producer may not add to the transaction.
 func (e *entry) check(by Producer) int16 {
+	owner := e.Producer
+	if !e.State.preparing() {
+		owner = e.owner()
+	}
 	switch {
-	case by.ID != e.ID:
+	case by.ID != owner.ID:
 		return errorcode.InvalidProducerIDMapping
-	case by.Epoch != e.Epoch:
+	case by.Epoch != owner.Epoch:
 		return errorcode.ProducerFenced
 	case e.State.preparing():
 		return errorcode.ConcurrentTransactions
@@ -362,21 +423,22 @@ func (c *Coordinator) End(now time.Time, id string, by Producer, commit bool, fl
 		return c.endKeepingEpoch(now, id, e, by, commit, flow)
 	}
 	// A client that missed the answer asks again with what it knows: the epoch before, or the id before where the epochs of one had run out.
-	overflown := e.PreviousProducerID == by.ID && by.Epoch == lastEpoch && e.Epoch == 0
-	again := int32(e.Epoch) == int32(by.Epoch)+1 || overflown
+	owner := e.owner() // as a transaction is decided its Producer is that of the markers, but what was kept has an owner of another epoch
+	overflown := e.PreviousProducerID == by.ID && by.Epoch == lastEpoch && owner.Epoch == 0
+	again := int32(owner.Epoch) == int32(by.Epoch)+1 || overflown
 	var mine bool
 	switch {
 	case e.State.preparing():
-		mine = int32(e.Epoch) == int32(by.Epoch)+1
+		mine = int32(owner.Epoch) == int32(by.Epoch)+1
 	case e.State == CompleteCommit || e.State == CompleteAbort:
-		mine = again || by.Epoch == e.Epoch
+		mine = again || by.Epoch == owner.Epoch
 	default:
-		mine = by.Epoch == e.Epoch
+		mine = by.Epoch == owner.Epoch
 	}
 	switch {
 	case e.busy():
 		return refuse(errorcode.ConcurrentTransactions)
-	case by.ID != e.ID && !overflown:
+	case by.ID != owner.ID && !overflown:
 		return refuse(errorcode.InvalidProducerIDMapping)
 	case !mine:
 		return refuse(errorcode.ProducerFenced)
@@ -399,10 +461,11 @@ func (e *entry) endedBy(commit bool) bool {
 
 // endKeepingEpoch is End for clients whose epoch stays.
 func (c *Coordinator) endKeepingEpoch(now time.Time, id string, e *entry, by Producer, commit bool, flow Flow) Decision {
+	owner := e.owner()
 	switch {
-	case by.ID != e.ID:
+	case by.ID != owner.ID:
 		return refuse(errorcode.InvalidProducerIDMapping)
-	case by.Epoch != e.Epoch:
+	case by.Epoch != owner.Epoch:
 		return refuse(errorcode.ProducerFenced)
 	case e.busy() || e.State.preparing():
 		return refuse(errorcode.ConcurrentTransactions)
@@ -417,6 +480,9 @@ func (c *Coordinator) endKeepingEpoch(now time.Time, id string, e *entry, by Pro
 // decide ends a transaction, or with Flow2 aborts where there is none. The markers' epoch is the next one with Flow2.
 func (c *Coordinator) decide(now time.Time, id string, e *entry, commit bool, flow Flow) Decision {
 	next := e.Transaction
+	if e.kept() {
+		return c.decideKept(now, id, e, commit, flow)
+	}
 	next.NextProducerID = NoProducerID
 	if flow == Flow2 && e.exhausted() {
 		newID, err := c.config.NewProducerID()
@@ -426,6 +492,23 @@ func (c *Coordinator) decide(now time.Time, id string, e *entry, commit bool, fl
 		next.NextProducerID = newID
 	}
 	next.prepare(now, commit, flow)
+	return c.begin(id, e, next)
+}
+
+// decideKept ends a transaction that was kept. Its markers have an epoch above that of what it has written, and its owner goes on above its own, so that
+// nothing sent late counts for the next transaction.
+func (c *Coordinator) decideKept(now time.Time, id string, e *entry, commit bool, flow Flow) Decision {
+	next := e.Transaction
+	owner := e.owner()
+	if flow == Flow2 {
+		var no int16
+		if owner, no = c.after(owner); no != errorcode.None {
+			return refuse(no)
+		}
+	}
+	next.prepare(now, commit, Flow2)
+	next.PreviousProducerID = e.NextProducerID
+	next.NextProducerID, next.NextEpoch = owner.ID, owner.Epoch
 	return c.begin(id, e, next)
 }
 
@@ -445,6 +528,20 @@ func (t *Transaction) prepare(now time.Time, commit bool, flow Flow) {
 	t.UpdateMs, t.Flow = now.UnixMilli(), flow
 }
 
+// Abort aborts a transaction under way, whoever owns it, as its timeout would. One that is decided is not aborted.
+func (c *Coordinator) Abort(now time.Time, id string) Decision {
+	e, code := c.find(id)
+	switch {
+	case code != errorcode.None:
+		return refuse(code)
+	case e.busy():
+		return refuse(errorcode.ConcurrentTransactions)
+	case e.State != Ongoing:
+		return refuse(errorcode.InvalidTxnState)
+	}
+	return c.abort(now, id, e)
+}
+
 // abort ends a transaction under way without its owner, whose epoch is fenced.
 func (c *Coordinator) abort(now time.Time, id string, e *entry) Decision {
 	if e.Epoch == math.MaxInt16 {
@@ -453,6 +550,9 @@ func (c *Coordinator) abort(now time.Time, id string, e *entry) Decision {
 	flow := Flow0
 	if c.config.Level() >= int16(Flow2) {
 		flow = Flow2
+	}
+	if e.kept() {
+		return c.decideKept(now, id, e, false, Flow2) // whose owner is fenced in any case
 	}
 	next := e.Transaction
 	if flow != Flow2 { // which raises the epoch with every end
@@ -477,7 +577,7 @@ func (c *Coordinator) begin(id string, e *entry, next Transaction) Decision {
 // afterwards is the producer that its client goes on as once the transaction is complete.
 func (t *Transaction) afterwards() Producer {
 	if t.State.preparing() && t.Flow == Flow2 && t.NextProducerID != NoProducerID {
-		return Producer{t.NextProducerID, 0}
+		return Producer{t.NextProducerID, max(0, t.NextEpoch)}
 	}
 	return t.Producer
 }
@@ -534,8 +634,10 @@ func (c *Coordinator) Complete(now time.Time, m *Markers) *Transition {
 	if e.State == PrepareCommit {
 		next.State = CompleteCommit
 	}
-	next.PreviousProducerID = e.ID
-	next.Producer, next.NextProducerID = e.afterwards(), NoProducerID
+	if !e.kept() {
+		next.PreviousProducerID = e.ID
+	}
+	next.Producer, next.NextProducerID, next.NextEpoch = e.afterwards(), NoProducerID, NoEpoch
 	next.Partitions, next.UpdateMs = nil, now.UnixMilli()
 	e.completing = false
 	t := &Transition{ID: m.ID, Next: next, from: e, completion: true}

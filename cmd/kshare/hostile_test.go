@@ -21,6 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol"
 )
 
 // hostile starts a server for strangers and a client of good manners that must not notice them. The function returned checks that it does not.
@@ -191,7 +193,7 @@ func TestMutatedRequests(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for key := range int16(93) {
-		q := kmsg.RequestForKey(key)
+		q := protocol.RequestForKey(key)
 		if q == nil {
 			continue
 		}

@@ -139,7 +139,7 @@ func (w *world) offsetForLeaderEpoch() request {
 }
 
 func (w *world) initProducerID() request {
-	q := kmsg.NewPtrInitProducerIDRequest()
+	q := protocol.NewInitProducerIDRequest()
 	q.TransactionTimeoutMillis = 60000
 	q.ProducerID, q.ProducerEpoch = -1, -1
 	return of(q)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/protocol"
 	"kshare/protocol/errorcode"
 )
 
@@ -185,11 +186,11 @@ func (p *Prober) awaitCoordinator(s *side, group string) error {
 
 // awaitProducerIDs waits until a broker has a block of producer ids to give away.
 func (p *Prober) awaitProducerIDs(s *side) error {
-	q := kmsg.NewPtrInitProducerIDRequest()
+	q := protocol.NewInitProducerIDRequest()
 	q.SetVersion(4)
 	q.TransactionTimeoutMillis, q.ProducerID, q.ProducerEpoch = 60000, -1, -1
 	return p.poll(s, "producer ids", func() kmsg.Request { return q }, func(r kmsg.Response) bool {
-		return r.(*kmsg.InitProducerIDResponse).ErrorCode == 0
+		return r.(*protocol.InitProducerIDResponse).ErrorCode == 0
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/protocol"
 	"kshare/replay"
 )
 
@@ -137,7 +138,7 @@ func (p *Prober) learnVersions() error {
 		return err
 	}
 	for key, x := range a {
-		known := kmsg.RequestForKey(key)
+		known := protocol.RequestForKey(key)
 		if y, ok := b[key]; ok && known != nil {
 			p.versions[key] = [2]int16{max(x[0], y[0]), min(x[1], y[1], known.MaxVersion())}
 		}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/protocol"
 )
 
 // world is what is known of the brokers, by the answers of the first.
@@ -142,7 +144,7 @@ func (w *world) near(epoch int32) int32 {
 // learn remembers what an answer of the first broker tells.
 func (w *world) learn(x request, answer kmsg.Response) {
 	switch r := answer.(type) {
-	case *kmsg.InitProducerIDResponse:
+	case *protocol.InitProducerIDResponse:
 		if r.ErrorCode == 0 {
 			w.pid, w.epoch, w.seq = r.ProducerID, r.ProducerEpoch, map[string]int32{}
 		}

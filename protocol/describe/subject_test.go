@@ -76,10 +76,10 @@ func TestNames(t *testing.T) {
 		"ShareFetch":              {Group: true, Topic: true, Partition: true},
 		"DeleteShareGroupOffsets": {Group: true, Topic: true},
 	} {
-		require.Equal(t, want, describe.NamesOf(kmsg.RequestForKey(protocol.FindAPI(name).Key)), name)
+		require.Equal(t, want, describe.NamesOf(protocol.RequestForKey(protocol.FindAPI(name).Key)), name)
 	}
 	for i := range protocol.APIs {
-		if q := kmsg.RequestForKey(protocol.APIs[i].Key); q != nil {
+		if q := protocol.RequestForKey(protocol.APIs[i].Key); q != nil {
 			describe.NamesOf(q)
 			describe.SubjectOf(q)
 			describe.Message(q)
