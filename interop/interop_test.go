@@ -34,6 +34,11 @@ func TestInterop(t *testing.T) {
 			t.Parallel()
 			kgoTests(t, bootstrap)
 		})
+		t.Run("shareclient", func(t *testing.T) {
+			t.Parallel()
+			out := run(t, programLimit, "..", nil, "go", "test", "-count=1", "-v", "-run", "^Example", "./shareclient")
+			assert.Contains(t, out, "--- PASS: Example ")
+		})
 		suites := []struct {
 			name     string
 			dir      string
@@ -54,6 +59,7 @@ func TestInterop(t *testing.T) {
 				{"kshare.interop.TransactionStateProgram", "BOOTSTRAP"},
 				{"kshare.interop.ToolsProgram", "BOOTSTRAP"},
 				{"kshare.interop.ControlProgram", "KSHARE"},
+				{"kshare.interop.ShareTransactionProgram", "KSHARE"},
 			}},
 			{"python", "python", pythonCommand, [][]string{
 				{"producer.py", "BOOTSTRAP"},
@@ -87,6 +93,7 @@ func TestInterop(t *testing.T) {
 			})
 		}
 	})
+	t.Run("TxnShareAcknowledge", func(t *testing.T) { compareTxnShareAcknowledge(t, javaCommand(t)) })
 	t.Run("dump of share state", func(t *testing.T) { dumpShareState(t, bootstrap, javaCommand(t)) })
 	t.Run("dump of transactions", func(t *testing.T) { dumpTransactionState(t, bootstrap, javaCommand(t)) })
 }

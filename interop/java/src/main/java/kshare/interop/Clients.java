@@ -33,7 +33,7 @@ final class Clients {
         this.bootstrap = bootstrap;
     }
 
-    private Properties properties(String... overrides) {
+    Properties properties(String... overrides) {
         Properties p = new Properties();
         p.put("bootstrap.servers", bootstrap);
         for (int i = 0; i < overrides.length; i += 2) {
