@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"kshare/sharepartition"
 )
 
 // document is the description of the interface.
@@ -305,4 +307,15 @@ func operationCount(t *testing.T) (n int) {
 		}
 	}
 	return n
+}
+
+// Every state that a record may have is among those that the description lists.
+func TestStatesOfRecords(t *testing.T) {
+	schemas := document(t)["components"].(map[string]any)["schemas"].(map[string]any)
+	properties := schemas["Run"].(map[string]any)["properties"].(map[string]any)
+	var states []any
+	for s := sharepartition.State(0); !strings.HasPrefix(s.String(), "State("); s++ {
+		states = append(states, s.String())
+	}
+	require.ElementsMatch(t, states, properties["state"].(map[string]any)["enum"])
 }
