@@ -10,6 +10,7 @@ import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -119,7 +120,13 @@ public final class KshareControl implements AutoCloseable {
     }
 
     private String send(HttpRequest.Builder request) throws IOException, InterruptedException {
-        HttpResponse<String> answer = client.send(request.build(), HttpResponse.BodyHandlers.ofString());
+        HttpResponse<String> answer;
+        try {
+            answer = client.send(request.build(), HttpResponse.BodyHandlers.ofString());
+        } catch (IOException e) {
+            // A process that was killed is the most likely reason, and leaves nothing on standard error.
+            throw process.waitFor(1, TimeUnit.SECONDS) ? new IOException("kshare has ended with status " + process.exitValue(), e) : e;
+        }
         if (answer.statusCode() >= 300) {
             throw new Refused(answer.statusCode(), answer.body());
         }

@@ -4,6 +4,7 @@ import static kshare.interop.Check.equal;
 import static kshare.interop.Check.step;
 import static kshare.interop.Check.that;
 
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -35,6 +36,7 @@ public final class ControlProgram {
                 p.producerTriesAgain();
                 p.resetLeavesNothing();
                 p.mistakeIsTold();
+                p.endIsTold();
             }
         });
     }
@@ -100,6 +102,17 @@ public final class ControlProgram {
         } catch (KshareControl.Refused e) {
             equal(400, e.status(), "status");
             that(e.getMessage().contains("soon is not a duration"), e.getMessage());
+        }
+    }
+
+    private void endIsTold() throws Exception {
+        step("a kshare that has ended is told of");
+        kshare.close();
+        try {
+            kshare.reset();
+            throw new AssertionError("a kshare that has ended was emptied");
+        } catch (IOException e) {
+            equal("kshare has ended with status 0", e.getMessage(), "message");
         }
     }
 }
