@@ -18,7 +18,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Random;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -105,11 +104,9 @@ public final class ShareTransactionProgram {
         });
     }
 
-    private Kip1289Producer<String, String> producer(String transactionalId, String... overrides) {
-        List<String> all = new ArrayList<>(List.of("transactional.id", transactionalId, "enable.metrics.push", "false", "retry.backoff.ms", "10", "retry.backoff.max.ms", "10"));
-        all.addAll(List.of(overrides));
-        Kip1289Producer<String, String> p =
-            new Kip1289Producer<>(clients.properties(all.toArray(String[]::new)), new StringSerializer(), new StringSerializer());
+    private Kip1289Producer<String, String> producer(String transactionalId) {
+        Kip1289Producer<String, String> p = new Kip1289Producer<>(clients.properties("transactional.id", transactionalId, "enable.metrics.push", "false",
+            "retry.backoff.ms", "10", "retry.backoff.max.ms", "10"), new StringSerializer(), new StringSerializer());
         p.initTransactions();
         return p;
     }

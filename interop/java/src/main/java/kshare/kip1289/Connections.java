@@ -19,8 +19,8 @@ import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.internals.LogContext;
 
 /**
- * A connection to each broker that was asked, for requests that NetworkClient cannot carry. They are made with the producer's security settings, of which none but plaintext
- * was tried.
+ * A connection to each broker that was asked, for requests that NetworkClient cannot carry. They are made with the producer's security settings, of which
+ * none but plaintext was tried.
  */
 final class Connections implements AutoCloseable {
     private final Metrics metrics = new Metrics();

@@ -1,6 +1,7 @@
 package kshare.kip1289;
 
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.List;
 import java.util.TreeMap;
 import org.apache.kafka.common.TopicIdPartition;
@@ -83,7 +84,7 @@ public final class TxnShareAcknowledge {
     }
 
     private static Schema struct(Field... fields) {
-        Field[] all = java.util.Arrays.copyOf(fields, fields.length + 1);
+        Field[] all = Arrays.copyOf(fields, fields.length + 1);
         all[fields.length] = TaggedFieldsSection.of();
         return new Schema(all);
     }
