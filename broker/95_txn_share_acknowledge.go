@@ -147,8 +147,11 @@ func (c *Cluster) checkShareMember(group, member string, epoch int32) int16 {
 		if p.leader == noLeader {
 			return errorcode.CoordinatorNotAvailable
 		}
-		if p.coordinator == coordinatorLoading {
+		switch p.coordinator {
+		case coordinatorLoading:
 			return errorcode.CoordinatorLoadInProgress
+		case coordinatorFailed:
+			return errorcode.NotCoordinator
 		}
 	}
 	return c.groups.coordinator.CheckShareMember(group, member, epoch)

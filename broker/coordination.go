@@ -14,12 +14,13 @@ type coordinatorState int8
 const (
 	coordinatorActive  coordinatorState = iota // it has read what the partition holds
 	coordinatorLoading                         // it is reading it
+	coordinatorFailed                          // it cannot read it, and serves nothing of it (CoordinatorRuntime)
 )
 
 // notCoordinating is why a node does not coordinate what a partition of an internal topic keeps, 0 where it does.
 func (p *partition) notCoordinating(n *node) int16 {
 	switch {
-	case p.leader != n.id:
+	case p.leader != n.id, p.coordinator == coordinatorFailed:
 		return errorcode.NotCoordinator
 	case p.coordinator == coordinatorLoading:
 		return errorcode.CoordinatorLoadInProgress
@@ -48,6 +49,10 @@ func (c *Cluster) unloadGroups(p *partition) {
 func (c *Cluster) loadGroups(p *partition) {
 	var e coordinator.Effects
 	err := c.replayGroupsOf(p, &e)
+	if p.coordinator == coordinatorFailed {
+		c.unloadGroups(p)
+		return
+	}
 	if err == nil {
 		err = c.appendGroupRecords(e.Records)
 	}
@@ -66,7 +71,12 @@ const loadRetry = time.Second
 // shareStateMoved has the share coordinator of a partition of __share_group_state begin with what the partition holds. Nothing is read for it: what is in
 // memory is what was appended.
 func (c *Cluster) shareStateMoved(p *partition) {
+	failed := p.coordinator == coordinatorFailed
 	c.loadCoordinator(p, func() {
+		if failed {
+			p.coordinator = coordinatorFailed
+			return
+		}
 		c.share.coordinator.Reload(p.index, int32(len(p.topic.partitions)))
 		c.wakeShareLoads()
 	})

@@ -278,6 +278,9 @@ func (c *Cluster) replayGroups() error {
 		if err := c.replayGroupsOf(p, &e); err != nil {
 			return err
 		}
+		if p.coordinator == coordinatorFailed {
+			c.unloadGroups(p)
+		}
 	}
 	return c.groupEffects(&e)
 }
@@ -290,12 +293,14 @@ func (c *Cluster) replayGroupsOf(p *partition, e *coordinator.Effects) error {
 		if h.IsTransactional() {
 			producerID = h.ProducerID
 		}
-		if err := c.groups.coordinator.Replay(producerID, r.Key, r.Value); err != nil {
-			c.leaveOut(p, h, r, err)
+		if p.coordinator != coordinatorFailed {
+			if err := c.groups.coordinator.Replay(producerID, r.Key, r.Value); err != nil {
+				c.failCoordinator(p, h, r, err)
+			}
 		}
 		return nil
 	})
-	if err == nil {
+	if err == nil && p.coordinator != coordinatorFailed {
 		c.groups.coordinator.Loaded(c.clock.Now(), p.index, e)
 	}
 	return err
@@ -304,6 +309,14 @@ func (c *Cluster) replayGroupsOf(p *partition, e *coordinator.Effects) error {
 // leaveOut says that a record of an internal topic makes no sense. Only a client can have put it there: it does not keep the cluster from starting.
 func (c *Cluster) leaveOut(p *partition, h *protocol.BatchHeader, r *protocol.Record, err error) {
 	c.log.Error("a record of an internal topic cannot be read and is left out", "partition", p, "offset", h.BaseOffset+int64(r.OffsetDelta), "error", err)
+}
+
+// failCoordinator has nothing served of what a partition of an internal topic keeps, for a record in it makes no sense. Only a client can have put it there:
+// it does not keep the cluster from starting.
+func (c *Cluster) failCoordinator(p *partition, h *protocol.BatchHeader, r *protocol.Record, err error) {
+	c.log.Error("a record of an internal topic cannot be read: the groups whose state the partition keeps are not served; deleting the topic begins it anew",
+		"partition", p, "offset", h.BaseOffset+int64(r.OffsetDelta), "error", err)
+	p.coordinator = coordinatorFailed
 }
 
 // reloadGroups forgets all groups and rebuilds them from what is stored, after something could not be stored.

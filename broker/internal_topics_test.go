@@ -1,8 +1,11 @@
 package broker_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare"
+	"kshare/coordinator"
+	"kshare/protocol/errorcode"
+	"kshare/sharecoordinator"
 )
 
 // startIn starts a cluster in a directory.
@@ -70,27 +76,61 @@ func TestOffsetsTopicOfAnotherSize(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// What a client writes to the internal topics does not keep the cluster from starting again.
+// What a client writes to the internal topics does not keep the cluster from starting again. Types of records that a later Kafka may know are passed over; what
+// makes no sense otherwise stops what the partition keeps, and nothing else.
 func TestGarbageInInternalTopics(t *testing.T) {
 	dir := t.TempDir()
 	c := startIn(t, dir, kshare.WithTopic("t", 1), kshare.WithTopic("__share_group_state", 50))
 	client := newClient(t, c)
 	makeCoordinators(t, client)
 	commitAndFetch(t, client, true)
+	for _, group := range []string{"s0", "s1"} {
+		m := startGroup(t, c, group, "t")
+		m.fetch(0)
+	}
 	admin := newClient(t, c, kgo.ClientID("__admin_client"))
+	put := func(topic string, partition int32, key ...byte) {
+		r := &kgo.Record{Topic: topic, Partition: partition, Key: key, Value: []byte("v")}
+		require.NoError(t, admin.ProduceSync(context.Background(), r).FirstErr())
+	}
 	for _, topic := range []string{"__consumer_offsets", "__share_group_state"} {
 		for p := range int32(50) {
-			r := &kgo.Record{Topic: topic, Partition: p, Key: []byte{0, 1, 'x'}, Value: []byte("v")}
-			require.NoError(t, admin.ProduceSync(context.Background(), r).FirstErr())
+			put(topic, p, 0, 99, 'x')
 		}
 	}
+	id := metadata(t, client, "t").Topics[0].TopicID
+	put("__share_group_state", sharecoordinator.PartitionFor(sharecoordinator.Key{Group: "s0", Topic: id}, 50), 0, 1, 'x')
+	put("__consumer_offsets", coordinator.PartitionFor("g0", 50), 0, 1, 'x')
 	admin.Close()
 	client.Close()
 	require.NoError(t, c.Close())
 
-	c = startIn(t, dir)
-	client = newClient(t, c)
-	commitAndFetch(t, client, false)
-	client.Close()
-	require.NoError(t, c.Close())
+	for range 2 { // it stays so
+		logs := &bytes.Buffer{}
+		c = startIn(t, dir, kshare.WithLogger(slog.New(slog.NewTextHandler(logs, nil))))
+		client = newClient(t, c)
+		failed := []string{}
+		for i := range 20 {
+			group := fmt.Sprint("g", i)
+			q := kmsg.NewPtrOffsetFetchRequest()
+			q.Version = 8
+			q.Groups = []kmsg.OffsetFetchRequestGroup{{Group: group, MemberEpoch: -1}}
+			switch g := askOver(t, c, 1, q).(*kmsg.OffsetFetchResponse).Groups[0]; g.ErrorCode {
+			case errorcode.None:
+				require.EqualValues(t, 5, g.Topics[0].Partitions[0].Offset, group)
+			case errorcode.NotCoordinator:
+				failed = append(failed, group)
+			}
+		}
+		require.Equal(t, []string{"g0"}, failed)
+		for group, want := range map[string]int16{"s0": errorcode.NotCoordinator, "s1": errorcode.None} {
+			q := kmsg.NewPtrReadShareGroupStateRequest()
+			q.GroupID = group
+			q.Topics = []kmsg.ReadShareGroupStateRequestTopic{{TopicID: id, Partitions: []kmsg.ReadShareGroupStateRequestTopicPartition{{LeaderEpoch: 100}}}}
+			require.Equal(t, want, askOver(t, c, 1, q).(*kmsg.ReadShareGroupStateResponse).Topics[0].Partitions[0].ErrorCode, group)
+		}
+		require.Equal(t, 2, strings.Count(logs.String(), "are not served"))
+		client.Close()
+		require.NoError(t, c.Close())
+	}
 }

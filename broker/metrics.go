@@ -98,6 +98,7 @@ type SharePartitionMetrics struct {
 type ShareStatePartition struct {
 	Partition int32
 	Loading   bool  // the share coordinator that leads it is reading it
+	Failed    bool  // it cannot read it
 	Led       bool  // it has a leader
 	PrunedTo  int64 // the offset below which it was pruned, 0 where it never was
 }
@@ -173,7 +174,7 @@ func (c *Cluster) InspectMetrics() *Metrics {
 	if t := c.topics[shareStateTopic]; t != nil {
 		for _, p := range t.partitions {
 			m.ShareStatePartitions = append(m.ShareStatePartitions, ShareStatePartition{
-				Partition: p.index, Led: p.leader != noLeader, Loading: p.coordinator == coordinatorLoading, PrunedTo: p.log.StartOffset(),
+				Partition: p.index, Led: p.leader != noLeader, Loading: p.coordinator == coordinatorLoading, Failed: p.coordinator == coordinatorFailed, PrunedTo: p.log.StartOffset(),
 			})
 		}
 	}

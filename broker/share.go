@@ -68,11 +68,15 @@ func (c *Cluster) loadShare() error {
 	for _, p := range t.partitions {
 		err := p.eachRecord(func(h *protocol.BatchHeader, r *protocol.Record) error {
 			record, err := sharecoordinator.Decode(r.Key, r.Value)
-			if err != nil {
+			switch {
+			case p.coordinator == coordinatorFailed:
+			case errors.Is(err, sharecoordinator.ErrUnknownType):
 				c.leaveOut(p, h, r, err)
-				return nil
+			case err != nil:
+				c.failCoordinator(p, h, r, err)
+			default:
+				c.share.coordinator.Apply(&record, h.BaseOffset+int64(r.OffsetDelta))
 			}
-			c.share.coordinator.Apply(&record, h.BaseOffset+int64(r.OffsetDelta))
 			return nil
 		})
 		if err != nil {

@@ -77,11 +77,13 @@ var metrics = []metric{
 		func(m *kshare.Metrics, e *emitter) { e.add(float64(m.WaitingShareFetches), "ShareFetch") }},
 	{"kafka_server_share_coordinator_metrics_write_total", "calls of the share coordinator that write state", prometheus.CounterValue, nil,
 		func(m *kshare.Metrics, e *emitter) { e.add(float64(m.ShareStateWrites)) }},
-	{"kafka_server_share_coordinator_metrics_num_partitions", "partitions of __share_group_state that a share coordinator has read, or is reading", prometheus.GaugeValue, []string{"state"},
+	{"kafka_server_share_coordinator_metrics_num_partitions", "partitions of __share_group_state that a share coordinator has read, is reading, or cannot read", prometheus.GaugeValue, []string{"state"},
 		func(m *kshare.Metrics, e *emitter) {
-			active, loading := 0, 0
+			active, loading, failed := 0, 0, 0
 			for _, p := range m.ShareStatePartitions {
 				switch {
+				case p.Led && p.Failed:
+					failed++
 				case p.Led && p.Loading:
 					loading++
 				case p.Led:
@@ -90,6 +92,7 @@ var metrics = []metric{
 			}
 			e.add(float64(active), "active")
 			e.add(float64(loading), "loading")
+			e.add(float64(failed), "failed")
 		}},
 	{"kafka_server_share_coordinator_metrics_last_pruned_offset", "offset below which a partition of __share_group_state was pruned", prometheus.GaugeValue, []string{"topic", "partition"},
 		func(m *kshare.Metrics, e *emitter) {

@@ -143,6 +143,7 @@ func TestMetrics(t *testing.T) {
 		server + "group_coordinator_metrics_share_group_rebalance_count":                         2, // the member joins, its partitions get their state
 		server + `share_coordinator_metrics_num_partitions{state="active"}`:                      50,
 		server + `share_coordinator_metrics_num_partitions{state="loading"}`:                     0,
+		server + `share_coordinator_metrics_num_partitions{state="failed"}`:                      0,
 		server + `delayedoperationpurgatory_numdelayedoperations{delayedOperation="ShareFetch"}`: 0,
 	}
 	got := a.samplesOf(w, server)

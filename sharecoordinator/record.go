@@ -104,12 +104,19 @@ func encodeBatches(e *protocol.Encoder, batches []Batch, deliveryCompleteCount i
 
 var errShort = errors.New("the record is cut short")
 
-// Decode reads a record of __share_group_state. A nil value is a tombstone.
+// ErrUnknownType is the error of records that a later Kafka may have written, which are passed over (CoordinatorLoaderImpl).
+var ErrUnknownType = errors.New("share state record of unknown type")
+
+// Decode reads a record of __share_group_state. A nil value is a tombstone. A record that Kafka 4.4 does not know is ErrUnknownType; after any other error
+// nothing of the partition may be served.
 func Decode(key, value []byte) (Record, error) {
 	d := decoder{b: key}
 	kind := d.int16()
+	if d.err != nil {
+		return Record{}, fmt.Errorf("key of a share state record: %w", d.err)
+	}
 	if kind != snapshotType && kind != updateType {
-		return Record{}, fmt.Errorf("share state record of unknown type %d", kind)
+		return Record{}, fmt.Errorf("%w %d", ErrUnknownType, kind)
 	}
 	r := Record{}
 	r.Key.Group = string(d.take(int(d.int16())))
