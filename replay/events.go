@@ -2,6 +2,7 @@ package replay
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,17 @@ func (p *player) do(a action) error {
 			c.Close()
 			c.broken = true
 		}
+	case killBroker:
+		p.closeAll()
+		k, ok := p.server.(Killer)
+		if !ok {
+			return errors.New("the session kills its broker, which this one does not allow")
+		}
+		if err := k.Kill(); err != nil {
+			return err
+		}
+		p.sleepUntil(p.nextStep().Start()) // the recorder's next request was the first that it could send
+		return k.Start()
 	case awaitCoordinator:
 		p.awaitCoordinator(a)
 	case joinShareGroup:

@@ -16,9 +16,21 @@ import (
 )
 
 // inProcess is a kshare cluster inside the test's bubble.
-type inProcess struct{ *kshare.Cluster }
+type inProcess struct {
+	*kshare.Cluster
+	opts []kshare.Option
+}
 
-func (c inProcess) Dial(ctx context.Context) (net.Conn, error) {
+// Kill closes the cluster: one in memory stores nothing as it closes, so that what the next one finds is what a killed one leaves.
+func (c *inProcess) Kill() error { return c.Close() }
+
+// Start starts a cluster on the memory of the one that was.
+func (c *inProcess) Start() (err error) {
+	c.Cluster, err = kshare.Start(c.opts...)
+	return err
+}
+
+func (c *inProcess) Dial(ctx context.Context) (net.Conn, error) {
 	return c.Cluster.Dial(ctx, "tcp", c.Addrs()[0])
 }
 
@@ -26,7 +38,7 @@ func (c inProcess) Dial(ctx context.Context) (net.Conn, error) {
 func start(s *Session, script *Script) (Server, error) {
 	opts := []kshare.Option{
 		kshare.WithTiming(kshare.TimingKafka), kshare.WithInMemoryNetwork(), kshare.WithNodeID(1),
-		kshare.WithTopicIDs(TopicIDs(s, script)),
+		kshare.WithTopicIDs(TopicIDs(s, script)), kshare.WithMemory(kshare.NewMemory()),
 	}
 	for k, v := range script.AllConfig() {
 		opts = append(opts, kshare.WithConfig(k, v))
@@ -38,7 +50,7 @@ func start(s *Session, script *Script) (Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inProcess{c}, nil
+	return &inProcess{c, opts}, nil
 }
 
 // playInProcess plays a session against a cluster of its own, in no time.

@@ -18,6 +18,14 @@ type Server interface {
 	Close() error
 }
 
+// Killer is a Server that sessions which kill their broker can be played against.
+type Killer interface {
+	// Kill ends the broker without letting it write anything more.
+	Kill() error
+	// Start starts it again on what it had stored.
+	Start() error
+}
+
 // Played is what became of one step.
 type Played struct {
 	Step    *Step
@@ -144,6 +152,7 @@ func (p *player) follow(at time.Duration) {
 func (p *player) closeAll() {
 	for _, c := range p.conns {
 		c.Close()
+		c.broken = true
 	}
 }
 

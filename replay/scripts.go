@@ -63,6 +63,8 @@ type (
 	awaitLeaders struct{ conn, topic string }
 	// closeConn closes a connection.
 	closeConn struct{ conn string }
+	// killBroker kills the broker and starts it again on what it had stored. Every connection ends.
+	killBroker struct{}
 )
 
 func (awaitCoordinator) isAction() {}
@@ -73,6 +75,7 @@ func (raiseEpoch) isAction()       {}
 func (learnTopicID) isAction()     {}
 func (awaitLeaders) isAction()     {}
 func (closeConn) isAction()        {}
+func (killBroker) isAction()       {}
 
 // commonConfig is set in every session.
 var commonConfig = map[string]string{
@@ -108,8 +111,8 @@ func during(n int, after time.Duration, do action) event {
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 
-// Scripts are the sessions that can be replayed, by name. Those on a listener with SASL and those that stop
-// the broker on the way are not among them.
+// Scripts are the sessions that can be replayed, by name. Those on a listener with SASL, and the one that
+// stops the broker in an orderly way, are not among them.
 var Scripts = map[string]*Script{
 	"versions":   {Gate: true},
 	"connection": {Gate: true},
@@ -156,7 +159,11 @@ var Scripts = map[string]*Script{
 	"compaction": {Gate: true, Began: time.UnixMilli(1796042498925), Config: map[string]string{
 		"log.cleaner.backoff.ms": "500", "log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "500", "log.segment.delete.delay.ms": "100",
 	}, events: []event{before(4, initProducer{"c1", "warm"})}},
-	"configs":         {},
+	"configs": {},
+	"crash": {Gate: true, Began: time.UnixMilli(1796042681150), events: []event{
+		before(2, initProducer{"c1", "warm"}), before(2, awaitCoordinator{"c1", "g"}),
+		before(11, killBroker{}),
+	}},
 	"delivery":        {Gate: true},
 	"fetch-slots":     {Config: map[string]string{"max.incremental.fetch.session.cache.slots": "8"}},
 	"group-version-0": {Features: map[string]int16{"group.version": 0, "streams.version": 0}, events: []event{before(2, awaitCoordinator{"c1", "g"})}},
