@@ -481,6 +481,17 @@ func TestErrorsLandInEveryVersion(t *testing.T) {
 	}
 }
 
+// Under a key that Kafka gave away in 4.4 alone, TxnShareAcknowledge is there on the older lines too.
+func TestTxnShareAcknowledgeOnOlderLines(t *testing.T) {
+	for _, line := range []string{"4.2", "4.3", "4.4"} {
+		f := newFaulty(t, kshare.WithKafkaVersion(line), withTransactionalAcks)
+		offered := ask1[*kmsg.ApiVersionsResponse](f, kmsg.NewPtrApiVersionsRequest()).ApiKeys
+		require.Contains(t, offered, kmsg.ApiVersionsResponseApiKey{ApiKey: 93}, line)
+		p := ask1[*protocol.TxnShareAcknowledgeResponse](f, &protocol.TxnShareAcknowledgeRequest{APIKey: 93})
+		require.Equal(t, errorcode.InvalidRequest, p.ErrorCode, line)
+	}
+}
+
 // An ApiVersions that fails is answered in a version that the client can read.
 func TestFailedApiVersions(t *testing.T) {
 	f := newFaulty(t)
