@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/protocol"
 )
@@ -82,6 +83,45 @@ func TestMixing(t *testing.T) {
 	}
 	require.Equal(t, settled, count[accept]+count[reject])
 	require.Equal(t, 200, settled+count[release])
+}
+
+// The loop of KIP-1289 has each record once in its output, whatever is aborted. A record that is acknowledged beside a transaction that is aborted is lost, which
+// is found.
+func TestWhatGoesInComesOutOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs two brokers")
+	}
+	brokers, err := build(t.Context(), t.TempDir(), "")
+	require.NoError(t, err)
+	kshare := &brokers[kshareBroker]
+	for _, how := range []way{within, beside, plain} {
+		_, _, err = loop(t.Context(), kshare, 10, how, false)
+		require.NoError(t, err)
+	}
+	_, _, err = loop(t.Context(), kshare, 10, within, true)
+	require.NoError(t, err)
+	_, _, err = loop(t.Context(), kshare, 3, beside, true)
+	require.ErrorContains(t, err, "ShareFetch: 0 ranges", "fewer than three batches come out")
+}
+
+// A record that came out twice, or not at all, is told, as is one that never went in.
+func TestCountNumbers(t *testing.T) {
+	batch, err := numberedBatch(2, 3)
+	require.NoError(t, err)
+	seen := make([]int, 5)
+	next, err := countNumbers(append(batch, batch...), nil, seen)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, next)
+	require.Equal(t, []int{0, 0, 2, 2, 2}, seen)
+	require.ErrorContains(t, eachOnce(seen), "record 0 of the input came out 0 times")
+	require.ErrorContains(t, eachOnce(seen[2:]), "record 0 of the input came out 2 times")
+	require.NoError(t, eachOnce([]int{1, 1}))
+	_, err = countNumbers(batch, nil, make([]int, 4))
+	require.ErrorContains(t, err, "record 4 came out, which never went in")
+	seen = make([]int, 5)
+	_, err = countNumbers(batch, []kmsg.FetchResponseTopicPartitionAbortedTransaction{{FirstOffset: 0}}, seen)
+	require.NoError(t, err)
+	require.Equal(t, make([]int, 5), seen)
 }
 
 func TestStopsWithItsContext(t *testing.T) {

@@ -44,6 +44,15 @@ func (b *broker) in(dir string) *broker {
 	return &more
 }
 
+// transactional is kshare with acknowledgements in transactions (KIP-1289).
+func (b *broker) transactional() *broker {
+	more := *b
+	more.command = append(slices.Clone(b.command), kip1289Flag)
+	return &more
+}
+
+const kip1289Flag = "--kip1289"
+
 // dirFlag goes before the directory in kshare's command.
 const dirFlag = "--dir"
 

@@ -13,8 +13,8 @@ const (
 	fetchPartitionMaxBytes = 1 << 20
 )
 
-// fetchAll reads a topic from the start until it has had a number of records.
-func (c *conn) fetchAll(topic [16]byte, partitions, records int) error {
+// fetchRequest is a Fetch of all partitions of a topic from their starts.
+func fetchRequest(topic [16]byte, partitions int) *kmsg.FetchRequest {
 	q := kmsg.NewPtrFetchRequest()
 	q.SetVersion(17)
 	q.MaxWaitMillis, q.MinBytes, q.MaxBytes = 500, 1, fetchMaxBytes
@@ -27,6 +27,13 @@ func (c *conn) fetchAll(topic [16]byte, partitions, records int) error {
 		t.Partitions = append(t.Partitions, p)
 	}
 	q.Topics = append(q.Topics, t)
+	return q
+}
+
+// fetchAll reads a topic from the start until it has had a number of records.
+func (c *conn) fetchAll(topic [16]byte, partitions, records int) error {
+	q := fetchRequest(topic, partitions)
+	t := &q.Topics[0]
 	for records > 0 {
 		var p kmsg.FetchResponse
 		if err := c.request(q, &p); err != nil {

@@ -14,10 +14,12 @@ const groupName = "bench-group"
 // member is a member of a share group that consumes partition 0 over a connection of its own.
 type member struct {
 	*conn
-	id    string
-	epoch int32 // of its share session
-	q     *kmsg.ShareFetchRequest
-	ack   *kmsg.ShareAcknowledgeRequest
+	id          string
+	memberEpoch int32
+	epoch       int32  // of its share session
+	records     []byte // of the last partition of the last ShareFetch, valid until the next request
+	q           *kmsg.ShareFetchRequest
+	ack         *kmsg.ShareAcknowledgeRequest
 }
 
 // Values of ShareAcquireMode.
@@ -69,6 +71,7 @@ func (m *member) heartbeat(ctx context.Context) error {
 		if err := failure("ShareGroupHeartbeat", p.ErrorCode); err != nil {
 			return err
 		}
+		m.memberEpoch = p.MemberEpoch
 		if p.Assignment != nil && len(p.Assignment.TopicPartitions) > 0 {
 			return nil
 		}
@@ -127,7 +130,7 @@ func (m *member) fetched(q *kmsg.ShareFetchRequest) ([]acquired, error) {
 			if err := failure("acknowledgements of ShareFetch", got.AcknowledgeErrorCode); err != nil {
 				return nil, err
 			}
-			all = append(all, got.AcquiredRecords...)
+			all, m.records = append(all, got.AcquiredRecords...), got.Records
 		}
 	}
 	return all, nil

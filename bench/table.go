@@ -93,6 +93,7 @@ time of the broker's process, all threads, user and system. Peak memory is what 
 - Raw members: hand-made frames, records of 100 B in one partition, in batches of %d; up to %d records a ShareFetch in
   record_limit mode, with the acknowledgements of the fetch before. A member ends when all is settled and %d ms brought nothing.
 - franz-go's consumer: its defaults, batches of 9000 records of 100 B.
+- Transactions: hand-made frames, of Produce v13 and EndTxn v5 (KIP-890), one after the other on each producer's connection.
 - Many records in flight: up to %d of a partition, the largest group.share.partition.max.record.locks that Kafka takes.
 `, plural(s.rounds, "run"), machine(), moduleVersion("github.com/twmb/franz-go/pkg/kfake"), inFlight, shareBatch, drainRecords, drainWait.Milliseconds(), locksEach)
 	section := ""

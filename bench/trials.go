@@ -21,20 +21,26 @@ type sizes struct {
 	largeMiB  int // of records of 1 KiB
 	accepted  int // records that raw members accept, in thousands, as the following
 	mixed     int
-	clients   int // records for franz-go's share consumers
-	oneByOne  int // records that are fetched and acknowledged one by one; no thousands, as the following
-	held      int // records that a member holds in ten partitions
-	releases  int // of the oldest of them
-	inMemory  int // records that a member holds where memory is measured
-	expiries  int // of locks
-	durable   int // acknowledgements of a member, each on disk
+	clients   int   // records for franz-go's share consumers
+	oneByOne  int   // records that are fetched and acknowledged one by one; no thousands, as the following
+	held      int   // records that a member holds in ten partitions
+	releases  int   // of the oldest of them
+	inMemory  int   // records that a member holds where memory is measured
+	expiries  int   // of locks
+	durable   int   // acknowledgements of a member, each on disk
+	single    int   // transactions of one record of a producer
+	loops     int   // turns of a loop of consuming, producing and acknowledging
+	ends      int   // of transactions in a share partition
+	shares    []int // partitions that have their state in one place
 	fewShares bool
 }
 
 var (
 	fullSizes = sizes{rounds: 5, starts: 4, smallMiB: 256, largeMiB: 1024, accepted: 2000, mixed: 500, clients: 300, oneByOne: 4000,
-		held: 10 * locksEach, releases: 1000, inMemory: 400_000, expiries: 40, durable: 250}
-	quickSizes = sizes{rounds: 1, starts: 2, smallMiB: 16, largeMiB: 32, accepted: 50, mixed: 20, clients: 50, oneByOne: 100, held: 10_000, releases: 50, inMemory: 40_000, expiries: 3, durable: 20, fewShares: true}
+		held: 10 * locksEach, releases: 1000, inMemory: 400_000, expiries: 40, durable: 250,
+		single: 10_000, loops: 4000, ends: 1000, shares: []int{1, 100, 10_000}}
+	quickSizes = sizes{rounds: 1, starts: 2, smallMiB: 16, largeMiB: 32, accepted: 50, mixed: 20, clients: 50, oneByOne: 100, held: 10_000, releases: 50, inMemory: 40_000, expiries: 3, durable: 20, fewShares: true,
+		single: 100, loops: 50, ends: 20, shares: []int{1, 100}}
 )
 
 // measure is one thing that a trial finds.
@@ -100,7 +106,11 @@ func trials(s *sizes) []trial {
 	for _, records := range []int{1, 1000} {
 		all = append(all, oneByOneTrial(records, s.oneByOne))
 	}
-	return append(all, oldestTrial(s), leaveTrial(s), memoryTrial(s), expiryTrial(s), durableTrial(s))
+	all = append(all, oldestTrial(s), leaveTrial(s), memoryTrial(s), expiryTrial(s))
+	for _, n := range []int{1, 8} {
+		all = append(all, oneRecordTrial(n, s.single/n))
+	}
+	return append(all, loopTrial(s), endTrial(s), durableTrial(s))
 }
 
 func startTrial(s *sizes) trial {

@@ -45,7 +45,7 @@ func handleApiVersions(r *request) (answer, error) {
 			p.ApiKeys = append(p.ApiKeys, r.cluster.offeredKey(a))
 		}
 	}
-	if a := r.cluster.kip1289.api; a != nil && r.cluster.takesTransactionalAcks() {
+	if a := r.cluster.apis.TxnShareAcknowledge(); a != nil && r.cluster.takesTransactionalAcks() {
 		p.ApiKeys = slices.DeleteFunc(p.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == a.Key })
 		p.ApiKeys = append(p.ApiKeys, r.cluster.offeredKey(a))
 	}
@@ -101,9 +101,13 @@ func (c *Cluster) offers(a *protocol.API, version int16) bool {
 	return a.MinVersion <= version && version <= c.highest(a)
 }
 
-// highest is the highest version of an API that the nodes offer, -1 where their line of Kafka does not have it.
+// highest is the highest version of an API that the nodes offer, -1 where their line of Kafka does not have it. No line has TxnShareAcknowledge, whatever it has
+// under its key.
 func (c *Cluster) highest(a *protocol.API) int16 {
-	if c.unstableVersions && a.Unstable != 0 {
+	switch {
+	case a == c.apis.TxnShareAcknowledge():
+		return a.MaxVersion
+	case c.unstableVersions && a.Unstable != 0:
 		return a.Unstable
 	}
 	return c.traits.Highest(a.Key, a.MaxVersion)
@@ -123,11 +127,10 @@ var handlers = map[int16]*handler{}
 var notOffered = &handler{handle: func(r *request) (answer, error) {
 	reason := fmt.Errorf("%s (api key %d) is an API of Kafka 4.4 that this broker does not offer", r.api.Name, r.api.Key)
 	r.cluster.log.Warn("request for an API that is not offered", "api", r.api.Name, "key", r.api.Key, "client", r.header.ClientID)
-	q := protocol.RequestForKey(r.header.Key)
+	q := r.api.NewRequest(r.header.Version)
 	if q == nil {
 		return nil, reason
 	}
-	q.SetVersion(r.header.Version)
 	if err := q.ReadFrom(r.body); err != nil {
 		return nil, fmt.Errorf("%w: %w", protocol.ErrMalformed, err)
 	}

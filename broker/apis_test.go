@@ -79,6 +79,13 @@ func TestRefusalIsInTheAnswersVersion(t *testing.T) {
 	}
 }
 
+// An answer whose writes are lost names no partitions where it has a code of its own for all of them.
+func TestUnstoredAcknowledgements(t *testing.T) {
+	p := &protocol.TxnShareAcknowledgeResponse{APIKey: 93, Topics: []protocol.TxnShareAcknowledgeTopicResponse{{Partitions: []protocol.TxnShareAcknowledgePartitionResponse{{Partition: 1}}}}}
+	require.True(t, unstored(p, errorcode.None))
+	assert.Equal(t, &protocol.TxnShareAcknowledgeResponse{APIKey: 93, ErrorCode: errorcode.KafkaStorageError}, p)
+}
+
 // Every handler belongs to an API, and every API's file can decode each version that it offers.
 func TestHandlersBelongToAPIs(t *testing.T) {
 	for key := range handlers {

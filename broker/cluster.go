@@ -21,6 +21,7 @@ import (
 
 	"kshare/clock"
 	"kshare/config"
+	"kshare/protocol"
 	"kshare/release"
 	"kshare/requestlog"
 	"kshare/storage"
@@ -40,6 +41,7 @@ type Cluster struct {
 	unstableVersions bool
 	nameID           func(topic string) [16]byte // Options.TopicID
 	listen           func(nodeID int32) (net.Listener, error)
+	apis             protocol.Catalog
 	kip1289          transactionalAcks
 
 	nodes      []*node // in the order of their ids; fixed after New
@@ -103,9 +105,12 @@ func New(o Options) (*Cluster, error) {
 		c.line = release.Latest
 	}
 	c.traits = c.line.Traits()
-	c.kip1289 = newTransactionalAcks(o.KIP1289)
+	if o.KIP1289 != nil {
+		c.takeTransactionalAcks(o.KIP1289)
+	}
+	c.faults.set.APIs = c.apis
 	if o.RequestLog > 0 {
-		c.requestLog = requestlog.New(o.RequestLog)
+		c.requestLog = requestlog.New(o.RequestLog, c.apis)
 	}
 	if _, ok := o.Clock.(clock.Machine); ok {
 		c.maxIdle = max(0, o.Config.Values().Duration("connections.max.idle.ms"))

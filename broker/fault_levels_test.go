@@ -77,18 +77,22 @@ var levels = map[string]string{
 	"DescribeShareGroupOffsets":  "group partition",
 	"AlterShareGroupOffsets":     "top partition",
 	"DeleteShareGroupOffsets":    "top topic",
+	"TxnShareAcknowledge":        "top partition",
 }
 
-// offered are the APIs that the broker offers.
+// offered are the APIs that the broker offers, of which TxnShareAcknowledge has the key 93.
 func offered(t *testing.T) (apis []*protocol.API) {
 	t.Helper()
-	f := newFaulty(t)
+	f := newFaulty(t, withTransactionalAcks)
 	q := kmsg.NewPtrApiVersionsRequest()
 	for _, k := range ask1[*kmsg.ApiVersionsResponse](f, q).ApiKeys {
-		apis = append(apis, protocol.APIByKey(k.ApiKey))
+		apis = append(apis, protocol.WithTxnShareAcknowledge(93).ByKey(k.ApiKey))
 	}
 	return apis
 }
+
+// withTransactionalAcks has TxnShareAcknowledge stand for an API of Kafka's. No member need have joined.
+var withTransactionalAcks = kshare.WithKIP1289("txn.share.ack.api.key=93", "member.validation=off")
 
 // faulty is a cluster with a direct connection for tests of faults. It has the topics t and u of two partitions each, of known ids.
 type faulty struct {
@@ -215,8 +219,7 @@ func setStrings(x reflect.Value, one string, list ...string) {
 
 // request is one of an API and version that names everything it can.
 func request(a *protocol.API, version int16) kmsg.Request {
-	q := protocol.RequestForKey(a.Key)
-	q.SetVersion(version)
+	q := a.NewRequest(version)
 	fill(reflect.ValueOf(q).Elem(), 0)
 	switch q := q.(type) {
 	case *kmsg.ApiVersionsRequest:
@@ -312,6 +315,16 @@ func (f *faulty) prepare(a *protocol.API) {
 		q := kmsg.NewPtrShareFetchRequest()
 		q.Version, q.GroupID, q.MemberID = 1, kmsg.StringPtr("g"), kmsg.StringPtr("m")
 		require.Zero(f.t, ask1[*kmsg.ShareFetchResponse](f, q).ErrorCode)
+	case "TxnShareAcknowledge":
+		f.findCoordinator("g")
+		find := kmsg.NewPtrFindCoordinatorRequest()
+		find.Version, find.CoordinatorType, find.CoordinatorKeys = 4, 1, transactions[:1]
+		require.Zero(f.t, ask1[*kmsg.FindCoordinatorResponse](f, find).Coordinators[0].ErrorCode)
+		q := kmsg.NewPtrInitProducerIDRequest()
+		q.Version, q.TransactionalID, q.TransactionTimeoutMillis, q.ProducerID, q.ProducerEpoch = 5, &transactions[0], 60_000, -1, -1
+		p := ask1[*kmsg.InitProducerIDResponse](f, q)
+		require.Zero(f.t, p.ErrorCode)
+		require.Zero(f.t, p.ProducerID, "as in the request")
 	case "OffsetDelete":
 		q := kmsg.NewPtrOffsetCommitRequest()
 		q.Version, q.Group, q.Generation = 8, "g", -1
@@ -338,7 +351,7 @@ func (f *faulty) findCoordinator(group string) {
 // injectedHits asks with a rule and returns where its error is.
 func injectedHits(t *testing.T, a *protocol.API, version int16, rule string) []string {
 	t.Helper()
-	f := newFaulty(t)
+	f := newFaulty(t, withTransactionalAcks)
 	f.prepare(a)
 	f.fault(rule)
 	q := request(a, version)
@@ -465,6 +478,17 @@ func TestErrorsLandInEveryVersion(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Under a key that Kafka gave away in 4.4 alone, TxnShareAcknowledge is there on the older lines too.
+func TestTxnShareAcknowledgeOnOlderLines(t *testing.T) {
+	for _, line := range []string{"4.2", "4.3", "4.4"} {
+		f := newFaulty(t, kshare.WithKafkaVersion(line), withTransactionalAcks)
+		offered := ask1[*kmsg.ApiVersionsResponse](f, kmsg.NewPtrApiVersionsRequest()).ApiKeys
+		require.Contains(t, offered, kmsg.ApiVersionsResponseApiKey{ApiKey: 93}, line)
+		p := ask1[*protocol.TxnShareAcknowledgeResponse](f, &protocol.TxnShareAcknowledgeRequest{APIKey: 93})
+		require.Equal(t, errorcode.InvalidRequest, p.ErrorCode, line)
 	}
 }
 

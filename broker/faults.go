@@ -346,7 +346,7 @@ func (x *interception) selector(act *fault.Action) fault.Selector {
 // failBefore makes an error of the request or of some of its entries, which are not applied.
 func (x *interception) failBefore(act *fault.Action) {
 	r := x.request
-	place, ok := act.Rule.Place(r.header.Key, r.header.Version)
+	place, ok := act.Rule.Place(r.api, r.header.Version)
 	code := act.Rule.Code()
 	switch {
 	case !ok || x.refused != nil:
@@ -381,7 +381,7 @@ func (x *interception) failBefore(act *fault.Action) {
 
 // failAfter makes an error of the answer or of some of its entries.
 func (x *interception) failAfter(act *fault.Action) {
-	if place, ok := act.Rule.Place(x.request.header.Key, x.request.header.Version); ok && x.message != nil {
+	if place, ok := act.Rule.Place(x.request.api, x.request.header.Version); ok && x.message != nil {
 		x.edits = append(x.edits, edit{selector: x.selector(act), place: place, code: act.Rule.Code()})
 	}
 }
@@ -447,8 +447,7 @@ func (x *interception) finish(a answer) (answer, error) {
 func (x *interception) edited(a answer) (answer, error) {
 	r := x.request
 	body := a.AppendTo(nil)
-	p := protocol.ResponseForKey(r.header.Key)
-	p.SetVersion(protocol.AnswerVersion(r.header.Key, r.header.Version, body))
+	p := r.api.NewResponse(protocol.AnswerVersion(r.header.Key, r.header.Version, body))
 	if err := p.ReadFrom(body); err != nil {
 		return nil, fmt.Errorf("%s v%d: the answer that a fault is to change cannot be read: %w", r.api.Name, r.header.Version, err)
 	}

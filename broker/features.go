@@ -33,7 +33,7 @@ func supportedFeatures(r *release.Traits, transactionalAcks bool) []feature {
 
 // supportedFeatures are those of the cluster's brokers.
 func (c *Cluster) supportedFeatures() []feature {
-	return supportedFeatures(c.traits, c.kip1289.api != nil)
+	return supportedFeatures(c.traits, c.apis.TxnShareAcknowledge() != nil)
 }
 
 // finalizedOrder is the order in which a 4.4.0 broker lists finalised features. It is that of a hash map, as is that of supportedFeatures.
@@ -70,7 +70,7 @@ func (c *Cluster) loadFeatures(asked map[string]int16) error {
 		c.features.Levels[f.name] = f.def
 	}
 	for name, level := range asked {
-		if err := CheckFeature(c.line, c.kip1289.api != nil, name, level); err != nil {
+		if err := CheckFeature(c.line, c.apis.TxnShareAcknowledge() != nil, name, level); err != nil {
 			return err
 		}
 		c.features.Levels[name] = level

@@ -17,6 +17,7 @@ import (
 	"kshare/clock"
 	"kshare/config"
 	"kshare/internal/memorynet"
+	"kshare/kip1289"
 	"kshare/protocol"
 	"kshare/storage"
 )
@@ -57,6 +58,7 @@ func fuzzCluster(t testing.TB, log slog.Handler) *Cluster {
 		Config:    static,
 		Topics:    []TopicSpec{{Name: "t", Partitions: 2}},
 		Log:       slog.New(log),
+		KIP1289:   &kip1289.Switches{},
 	})
 	require.NoError(t, err)
 	b := protocol.NewBatchBuilder()
@@ -75,14 +77,15 @@ func frame(q kmsg.Request) []byte {
 // oneOfEach are frames of every API in its lowest and highest version.
 func oneOfEach() [][]byte {
 	var frames [][]byte
-	for i := range protocol.APIs {
-		a := &protocol.APIs[i]
+	add := func(a *protocol.API) {
 		for _, v := range []int16{a.MinVersion, a.MaxVersion} {
-			q := protocol.RequestForKey(a.Key)
-			q.SetVersion(v)
-			frames = append(frames, frame(q))
+			frames = append(frames, frame(a.NewRequest(v)))
 		}
 	}
+	for i := range protocol.APIs {
+		add(&protocol.APIs[i])
+	}
+	add(protocol.TxnShareAcknowledgeAPI(protocol.TxnShareAcknowledgeKey))
 	return frames
 }
 

@@ -3,8 +3,6 @@ package broker
 import (
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"kshare/kip1289"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
@@ -15,17 +13,13 @@ import (
 // transactionalAckShareVersion is the level of share.version that brings transactional acknowledgements (KIP-1289).
 const transactionalAckShareVersion = 3
 
-// transactionalAcks is how the broker takes acknowledgements in transactions. The zero value takes none.
-type transactionalAcks struct {
-	kip1289.Switches
-	api *protocol.API // nil where they are not offered
-}
+// transactionalAcks is how the broker takes acknowledgements in transactions, if it does: if its APIs have TxnShareAcknowledge.
+type transactionalAcks struct{ kip1289.Switches }
 
-func newTransactionalAcks(s *kip1289.Switches) transactionalAcks {
-	if s == nil {
-		return transactionalAcks{}
-	}
-	return transactionalAcks{*s, protocol.TxnShareAcknowledgeAPI(s.Key())}
+// takeTransactionalAcks has the cluster take acknowledgements in transactions.
+func (c *Cluster) takeTransactionalAcks(s *kip1289.Switches) {
+	c.kip1289 = transactionalAcks{*s}
+	c.apis = protocol.WithTxnShareAcknowledge(s.Key())
 }
 
 // draft is what the share coordinator does as the draft does.
@@ -40,21 +34,14 @@ func (t *transactionalAcks) draft() sharecoordinator.Draft {
 
 // api finds an API and who handles it, nil where Kafka has none with the key.
 func (c *Cluster) api(key int16) (*protocol.API, *handler) {
-	if a := c.kip1289.api; a != nil && a.Key == key {
+	a := c.apis.ByKey(key)
+	if a != nil && a == c.apis.TxnShareAcknowledge() {
 		return a, txnShareAcknowledgeHandler
 	}
 	if h := handlers[key]; h != nil {
-		return protocol.APIByKey(key), h
+		return a, h
 	}
-	return protocol.APIByKey(key), notOffered
-}
-
-// requestForKey makes an empty request of an API.
-func (c *Cluster) requestForKey(key int16) kmsg.Request {
-	if a := c.kip1289.api; a != nil && a.Key == key {
-		return &protocol.TxnShareAcknowledgeRequest{APIKey: key}
-	}
-	return protocol.RequestForKey(key)
+	return a, notOffered
 }
 
 // takesTransactionalAcks tells whether the finalised features allow for acknowledgements in transactions.

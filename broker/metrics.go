@@ -183,7 +183,7 @@ func (c *Cluster) InspectMetrics() *Metrics {
 
 func (c *Cluster) sharePartitionMetrics(k sharecoordinator.Key, p *partition, persisted *sharecoordinator.State) SharePartitionMetrics {
 	m := SharePartitionMetrics{Group: k.Group, Topic: p.topic.name, Partition: k.Partition, Lag: shareLag(persisted, p)}
-	if c.kip1289.api != nil {
+	if c.apis.TxnShareAcknowledge() != nil {
 		m.Staged = stagedIn(persisted)
 	}
 	if counters := c.share.counters.partitions[k]; counters != nil {

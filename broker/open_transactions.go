@@ -69,7 +69,7 @@ func (c *Cluster) openTransactions() []OpenTransaction {
 // stagedRecords are the records whose acknowledgements wait for the end of transactions, by producer id.
 func (c *Cluster) stagedRecords() map[int64][]StagedRecords {
 	staged := map[int64][]StagedRecords{}
-	if c.kip1289.api == nil {
+	if c.apis.TxnShareAcknowledge() == nil {
 		return staged
 	}
 	for k, state := range c.share.coordinator.States() {

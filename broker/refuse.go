@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/protocol"
 	"kshare/protocol/errorcode"
 )
 
@@ -38,6 +39,9 @@ func unstored(a answer, code int16) bool {
 	switch p := a.(type) {
 	case *shareAcknowledgeAnswer:
 		*p = shareAcknowledgeAnswer{version: p.version, errorCode: code}
+		return true
+	case *protocol.TxnShareAcknowledgeResponse:
+		*p = protocol.TxnShareAcknowledgeResponse{APIKey: p.APIKey, ErrorCode: code}
 		return true
 	case *kmsg.ProduceResponse:
 		for i := range p.Topics {

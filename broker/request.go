@@ -278,8 +278,7 @@ func decode[Q kmsg.Request](r *request) (Q, error) {
 
 // decode reads the body of a request whose key kmsg knows.
 func (r *request) decode() (kmsg.Request, error) {
-	q := r.cluster.requestForKey(r.header.Key)
-	q.SetVersion(r.header.Version)
+	q := r.api.NewRequest(r.header.Version)
 	if err := q.ReadFrom(r.body); err != nil {
 		return q, fmt.Errorf("%w: %w", protocol.ErrMalformed, err)
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"kshare/protocol"
 	"kshare/protocol/describe"
 	"kshare/requestlog"
 	"kshare/sharesession"
@@ -72,7 +71,7 @@ func (r *request) depart(a answer, err error) {
 
 // message decodes the request, nil where it cannot be.
 func (r *request) message() kmsg.Request {
-	if !r.cluster.offers(r.api, r.header.Version) || protocol.RequestForKey(r.header.Key) == nil {
+	if !r.cluster.offers(r.api, r.header.Version) || r.api.NewRequest(r.header.Version) == nil {
 		return nil
 	}
 	q, err := r.decode()

@@ -40,12 +40,12 @@ var endpoints = []endpoint{
 
 	on(http.MethodGet, "/v1/share-write-faults", "getShareWriteFaults", "The faults of writes of share state.", (*server).getShareWriteFaults),
 	on(http.MethodPost, "/v1/share-write-faults", "addShareWriteFault", "Makes writes of share state slow or has them fail.", (*server).addShareWriteFault),
-	on(http.MethodPost, "/v1/share-write-faults/{id}/release", "releaseShareWrites", "Lets the writes go on that a fault holds.", (*server).releaseShareWrites, http.StatusNotFound),
-	on(http.MethodDelete, "/v1/share-write-faults/{id}", "removeShareWriteFault", "Removes a fault and lets the writes go on that it holds.", (*server).removeShareWriteFault, http.StatusNotFound),
+	on(http.MethodPost, "/v1/share-write-faults/{id}/release", "releaseShareWrites", "Lets the writes go on that a fault holds.", releaseOf(ofShareWrites), http.StatusNotFound),
+	on(http.MethodDelete, "/v1/share-write-faults/{id}", "removeShareWriteFault", "Removes a fault and lets the writes go on that it holds.", removeOf(ofShareWrites), http.StatusNotFound),
 	on(http.MethodGet, "/v1/marker-faults", "getMarkerFaults", "The faults of markers that end transactions.", (*server).getMarkerFaults),
 	on(http.MethodPost, "/v1/marker-faults", "addMarkerFault", "Makes markers that end transactions slow or has them fail.", (*server).addMarkerFault),
-	on(http.MethodPost, "/v1/marker-faults/{id}/release", "releaseMarkers", "Lets the markers go on that a fault holds.", (*server).releaseMarkers, http.StatusNotFound),
-	on(http.MethodDelete, "/v1/marker-faults/{id}", "removeMarkerFault", "Removes a fault and lets the markers go on that it holds.", (*server).removeMarkerFault, http.StatusNotFound),
+	on(http.MethodPost, "/v1/marker-faults/{id}/release", "releaseMarkers", "Lets the markers go on that a fault holds.", releaseOf(ofMarkers), http.StatusNotFound),
+	on(http.MethodDelete, "/v1/marker-faults/{id}", "removeMarkerFault", "Removes a fault and lets the markers go on that it holds.", removeOf(ofMarkers), http.StatusNotFound),
 	on(http.MethodPost, "/v1/disk/fail", "failDisk", "Has the next writes to the cluster's store or reads of records fail.", (*server).failDisk),
 	on(http.MethodPost, "/v1/disk/mend", "mendDisk", "Has reads and writes succeed again.", (*server).mendDisk),
 

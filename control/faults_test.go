@@ -71,6 +71,32 @@ func TestWrongFaults(t *testing.T) {
 	}
 }
 
+// TxnShareAcknowledge goes by its name whatever its key, in faults and in the log.
+func TestTxnShareAcknowledge(t *testing.T) {
+	a := newAPI(t, kshare.WithKIP1289("txn.share.ack.api.key=93"))
+	a.post("/v1/faults", map[string]any{"api": "TxnShareAcknowledge", "topic": "orders", "partition": 0, "error": "NOT_LEADER_OR_FOLLOWER", "times": 1}, nil)
+	a.post("/v1/faults", map[string]any{"api": 93, "level": "top", "error": "INVALID_REQUEST", "times": 1, "nth": 2}, nil)
+	require.Contains(t, a.refused(http.StatusBadRequest, http.MethodPost, "/v1/faults", `{"api": "TxnShareAcknowledge", "level": "group", "error": "INVALID_REQUEST"}`), "it has them at top, partition")
+	require.Contains(t, a.refused(http.StatusBadRequest, http.MethodPost, "/v1/faults", `{"text": "api=TxnShareAcknowlege close"}`), "did you mean TxnShareAcknowledge?")
+	require.Contains(t, a.refused(http.StatusBadRequest, http.MethodPost, "/v1/faults", `{"api": 95, "close": true}`), "no API of Kafka 4.4 has the key 95")
+	ask := `send TxnShareAcknowledge 0 key=93 {"transactionalId": "x", "groupId": "g", "memberId": "m", "topics": [{"topicId": "<topic:orders>", "partitions": [{"partition": 0}]}]}` + "\n"
+	require.Equal(t, []string{
+		"ThrottleMillis: 0", "ErrorCode: 0", `Topics: [{"TopicID": "<topic:orders>","Partitions": [{"Partition": 0,"ErrorCode": 6,"ErrorMessage": null}]}]`,
+		"ThrottleMillis: 0", "ErrorCode: 42", "Topics: null",
+	}, a.run(ask+ask))
+	for _, name := range []string{"TxnShareAcknowledge", "93"} {
+		var all control.Requests
+		a.get("/v1/requests?topic=orders&group=g&member=m&api="+name, &all)
+		require.Len(t, all.Requests, 2)
+		require.Equal(t, []any{"TxnShareAcknowledge", int16(93), []string{"fault 1"}}, []any{all.Requests[0].API, all.Requests[0].Key, all.Requests[0].Faults})
+		require.Contains(t, string(all.Requests[0].Request), `"TransactionalID":"x"`)
+		require.Contains(t, string(all.Requests[0].Answer), `"ErrorCode":6`)
+	}
+	require.Contains(t, a.refused(http.StatusBadRequest, http.MethodGet, "/v1/requests?api=TxnShareAcknowlege", nil), "did you mean TxnShareAcknowledge?")
+	without := newAPI(t)
+	require.Contains(t, without.refused(http.StatusBadRequest, http.MethodPost, "/v1/faults", `{"api": "TxnShareAcknowledge", "close": true}`), "KIP-1289, which is not on")
+}
+
 func TestRequests(t *testing.T) {
 	a := newAPI(t)
 	client, err := kgo.NewClient(kgo.SeedBrokers(a.cluster.Addrs()...), kgo.Dialer(a.cluster.Dial), kgo.ClientID("app"))

@@ -149,25 +149,35 @@ func (fs *writeFaults[Q]) find(id int) (*writeFault[Q], error) {
 	return nil, refuse(http.StatusNotFound, "there is no fault of %s %d", fs.what, id)
 }
 
-func (fs *writeFaults[Q]) release(q *numbered) (*Released, error) {
-	f, err := fs.find(q.ID)
-	if err != nil {
-		return nil, err
+// releaseOf lets writes go on that a fault of one kind holds.
+func releaseOf[Q any](of func(*server) *writeFaults[Q]) func(*server, context.Context, *numbered) (*Released, error) {
+	return func(s *server, _ context.Context, q *numbered) (*Released, error) {
+		f, err := of(s).find(q.ID)
+		if err != nil {
+			return nil, err
+		}
+		return &Released{f.Release()}, nil
 	}
-	return &Released{f.Release()}, nil
 }
 
-func (fs *writeFaults[Q]) remove(q *numbered) (*nothing, error) {
-	f, err := fs.find(q.ID)
-	if err != nil {
-		return nil, err
+// removeOf removes a fault of one kind.
+func removeOf[Q any](of func(*server) *writeFaults[Q]) func(*server, context.Context, *numbered) (*nothing, error) {
+	return func(s *server, _ context.Context, q *numbered) (*nothing, error) {
+		fs := of(s)
+		f, err := fs.find(q.ID)
+		if err != nil {
+			return nil, err
+		}
+		f.Remove()
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		delete(fs.all, q.ID)
+		return &nothing{}, nil
 	}
-	f.Remove()
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	delete(fs.all, q.ID)
-	return &nothing{}, nil
 }
+
+func ofShareWrites(s *server) *writeFaults[shareWrites] { return &s.shareWriteFaults }
+func ofMarkers(s *server) *writeFaults[markerWrites]    { return &s.markerFaults }
 
 // writeFaultOf reads which partition a fault of writes is about, and the error code that answers them.
 func writeFaultOf(topic string, partition *int32, name string) (index int32, code int16, err error) {
@@ -219,14 +229,6 @@ func (s *server) getShareWriteFaults(context.Context, *struct{}) (*ShareWriteFau
 	return all, nil
 }
 
-func (s *server) releaseShareWrites(_ context.Context, q *numbered) (*Released, error) {
-	return s.shareWriteFaults.release(q)
-}
-
-func (s *server) removeShareWriteFault(_ context.Context, q *numbered) (*nothing, error) {
-	return s.shareWriteFaults.remove(q)
-}
-
 func (s *server) addMarkerFault(_ context.Context, q *markerWrites) (*Created, error) {
 	partition, code, err := writeFaultOf(q.Topic, q.Partition, q.Error)
 	if err != nil {
@@ -258,14 +260,6 @@ func (s *server) getMarkerFaults(context.Context, *struct{}) (*MarkerFaults, err
 		all.Faults = append(all.Faults, MarkerFault{id, q.TransactionalID, q.Topic, held})
 	})
 	return all, nil
-}
-
-func (s *server) releaseMarkers(_ context.Context, q *numbered) (*Released, error) {
-	return s.markerFaults.release(q)
-}
-
-func (s *server) removeMarkerFault(_ context.Context, q *numbered) (*nothing, error) {
-	return s.markerFaults.remove(q)
 }
 
 type failDisk struct {

@@ -15,37 +15,54 @@ import (
 // maxHex is the most bytes that a rule may answer with.
 const maxHex = 1 << 20
 
-// Check tells why a rule could never act, or could not act as it says.
+// Check tells why a rule could never act, or could not act as it says, in any cluster. What a key means that TxnShareAcknowledge may have is only known in a
+// cluster: that the rule fits to it is looked at once it is added.
 func (r *Rule) Check() error {
-	for _, check := range []func() error{r.checkMatch, r.checkCount, r.checkAction, r.checkLevel, r.checkBytes} {
-		if err := check(); err != nil {
+	if key, err := strconv.ParseInt(string(r.API), 10, 16); err == nil && protocol.TxnShareAcknowledgeMayHave(int16(key)) {
+		return r.check(nil)
+	}
+	api, err := r.find(protocol.WithTxnShareAcknowledge(protocol.TxnShareAcknowledgeKey))
+	if err != nil {
+		return err
+	}
+	return r.check(api)
+}
+
+// find is the API that the rule names, nil where it names none.
+func (r *Rule) find(apis protocol.Catalog) (*protocol.API, error) {
+	if r.API == "" {
+		return nil, nil
+	}
+	return apis.Find(string(r.API))
+}
+
+// check is Check with the API that the rule names, nil where it names none or one that is not known.
+func (r *Rule) check(a *protocol.API) error {
+	for _, check := range []func(*protocol.API) error{r.checkMatch, r.checkCount, r.checkAction, r.checkLevel, r.checkBytes} {
+		if err := check(a); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Rule) checkMatch() error {
+func (r *Rule) checkMatch(a *protocol.API) error {
 	if r.Partition != nil && r.Topic == "" {
 		return fmt.Errorf("partition=%d belongs to no topic: name topic too", *r.Partition)
 	}
 	if r.Partition != nil && *r.Partition < 0 {
 		return fmt.Errorf("partition=%d is negative", *r.Partition)
 	}
-	if r.API == "" {
-		if r.Version != nil {
-			return fmt.Errorf("version=%d is of no API: name api too", *r.Version)
-		}
-		return nil
+	if r.API == "" && r.Version != nil {
+		return fmt.Errorf("version=%d is of no API: name api too", *r.Version)
 	}
-	a := r.api()
 	if a == nil {
-		return fmt.Errorf("no API of Kafka 4.4 is called %q%s", r.API, spelling.DidYouMean(string(r.API), protocol.APINames()))
+		return nil
 	}
 	if r.Version != nil && !a.Offers(*r.Version) && a.Name != "ApiVersions" {
 		return fmt.Errorf("%s has no version %d: it has %d to %d", a.Name, *r.Version, a.MinVersion, a.Highest())
 	}
-	q := protocol.RequestForKey(a.Key)
+	q := a.NewRequest(a.Highest())
 	if q == nil {
 		return fmt.Errorf("%s is not known well enough here for a rule", a.Name)
 	}
@@ -61,7 +78,7 @@ func (r *Rule) checkMatch() error {
 	return nil
 }
 
-func (r *Rule) checkCount() error {
+func (r *Rule) checkCount(*protocol.API) error {
 	switch {
 	case r.Nth < 0:
 		return fmt.Errorf("nth=%d is negative: the first match is 1", r.Nth)
@@ -91,7 +108,7 @@ func (r *Rule) actions() (all []string) {
 	return all
 }
 
-func (r *Rule) checkAction() error {
+func (r *Rule) checkAction(*protocol.API) error {
 	actions := r.actions()
 	switch len(actions) {
 	case 0:
@@ -115,7 +132,7 @@ func (r *Rule) checkAction() error {
 	return nil
 }
 
-func (r *Rule) checkLevel() error {
+func (r *Rule) checkLevel(a *protocol.API) error {
 	if r.Error == "" {
 		return nil
 	}
@@ -134,7 +151,7 @@ func (r *Rule) checkLevel() error {
 	if !known {
 		return fmt.Errorf("level=%s: the levels are %s", r.Level, joinLevels(allLevels))
 	}
-	if a := r.api(); a != nil && !hasLevel(a, r.Level) {
+	if a != nil && !hasLevel(a, r.Level) {
 		return fmt.Errorf("an answer of %s has no error at level %s: it has them at %s", a.Name, r.Level, joinLevels(levelsOf(a)))
 	}
 	if r.Level == Acknowledge && r.API == "" {
@@ -143,7 +160,7 @@ func (r *Rule) checkLevel() error {
 	return nil
 }
 
-func (r *Rule) checkBytes() error {
+func (r *Rule) checkBytes(*protocol.API) error {
 	switch {
 	case r.Hex != "" && len(r.Hex)/2 > maxHex:
 		return fmt.Errorf("hex has %d bytes: it may have %d", len(r.Hex)/2, maxHex)

@@ -8,7 +8,7 @@
 //
 // What a request must be, everything that the rule names:
 //
-//	api=ShareFetch     the API, by Kafka's name or its key
+//	api=ShareFetch     the API, by Kafka's name or its key; TxnShareAcknowledge too, in a cluster that takes acknowledgements in transactions (KIP-1289)
 //	version=2          the version; the API must be named too
 //	node=1             the node that it came to
 //	client=worker-1    the client id
@@ -56,7 +56,6 @@ import (
 	"encoding/hex"
 	"time"
 
-	"kshare/protocol"
 	"kshare/protocol/errorcode"
 )
 
@@ -135,9 +134,6 @@ func (r *Rule) Acts() Stage {
 func (r *Rule) alters() bool {
 	return r.Hex != "" || r.Truncate != nil || r.Flip != 0 || r.Length != nil
 }
-
-// api is the API of the rule, nil for any and for one that does not exist.
-func (r *Rule) api() *protocol.API { return protocol.FindAPI(string(r.API)) }
 
 // Code is the error code of the rule, 0 where its action is another.
 func (r *Rule) Code() int16 {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,49 +57,52 @@ func TestForms(t *testing.T) {
 
 func TestRulesThatAreRefused(t *testing.T) {
 	for text, why := range map[string]string{
-		"":                                 "does nothing: give it one of error, delay",
-		"api=Fetch":                        "does nothing",
-		"api=ShareFech close":              `no API of Kafka 4.4 is called "ShareFech": did you mean ShareFetch?`,
-		"api=4 close":                      `is called "4"`,
-		"apis=Fetch close":                 `no key "apis": did you mean api?; its keys are name, api, version`,
-		"close api=Fetch api=Fetch":        "api is said twice",
-		"close=maybe":                      "close=maybe: that is not true or false",
-		"close=false":                      "close=false says nothing",
-		"nth":                              "nth has no value: say nth=a whole number",
-		"nth=x close":                      "that is not a whole number",
-		"partition=4294967296 close":       "out of range for 32 bits",
-		"delay=5":                          "that is not a duration like 1.5s",
-		"delay=-5s":                        "delay=-5s is negative",
-		"error=X close":                    "error and close: a rule has one action",
-		"hold flip=1 name=x":               "hold and wrong bytes: a rule has one action",
-		"error=NOT_LEADER":                 `no error of Kafka is called "NOT_LEADER"`,
-		"error=NOT_LEADER_OR_FOLOWER":      "did you mean NOT_LEADER_OR_FOLLOWER?",
-		"error=NONE":                       "is no error",
-		"error=40000":                      "no error",
-		"level=top close":                  "add error, or leave level out",
-		"error=1 level=bottom":             "the levels are top, group, coordinator",
-		"api=Produce error=1 level=top":    "Produce has no error at level top: it has them at partition",
-		"api=Metadata error=1 level=group": "it has them at top, topic, partition",
-		"error=1 level=acknowledge":        "add api=ShareFetch",
-		"hold":                             "add name",
-		"partition=0 close":                "name topic too",
-		"topic=t partition=-1 close":       "is negative",
-		"version=3 close":                  "name api too",
-		"api=ShareFetch version=3 close":   "ShareFetch has no version 3: it has 1 to 2",
-		"api=Heartbeat topic=t close":      "Heartbeat names no topic",
-		"api=Fetch group=g close":          "Fetch names no group",
-		"api=CreateTopics topic=t partition=0 close": "CreateTopics names no partition",
-		"nth=-1 close":                         "the first match is 1",
-		"times=-1 close":                       "for ever",
-		"probability=1.5 close":                "not between 0 and 1",
-		"probability=NaN close":                "not between 0 and 1",
-		"seed=1 close":                         "drawn from by probability and flip",
-		"stage=during close":                   "neither before nor after",
-		"stage=before flip=1":                  "leave stage out",
-		"hex=0":                                "two hexadecimal digits each",
-		"hex=" + strings.Repeat("00", 1<<20+1): "it may have 1048576",
-		"truncate=-1":                          "is negative",
-		"flip=-1":                              "is negative",
+		"":                             "does nothing: give it one of error, delay",
+		"api=Fetch":                    "does nothing",
+		"api=ShareFech close":          `no API of Kafka 4.4 is called "ShareFech": did you mean ShareFetch?`,
+		"api=-2 close":                 "no API of Kafka 4.4 has the key -2",
+		"api=TxnShareAcknowledg close": "did you mean TxnShareAcknowledge?",
+		"api=TxnShareAcknowledge version=1 close":     "TxnShareAcknowledge has no version 1: it has 0 to 0",
+		"api=TxnShareAcknowledge error=1 level=group": "TxnShareAcknowledge has no error at level group: it has them at top, partition",
+		"apis=Fetch close":                            `no key "apis": did you mean api?; its keys are name, api, version`,
+		"close api=Fetch api=Fetch":                   "api is said twice",
+		"close=maybe":                                 "close=maybe: that is not true or false",
+		"close=false":                                 "close=false says nothing",
+		"nth":                                         "nth has no value: say nth=a whole number",
+		"nth=x close":                                 "that is not a whole number",
+		"partition=4294967296 close":                  "out of range for 32 bits",
+		"delay=5":                                     "that is not a duration like 1.5s",
+		"delay=-5s":                                   "delay=-5s is negative",
+		"error=X close":                               "error and close: a rule has one action",
+		"hold flip=1 name=x":                          "hold and wrong bytes: a rule has one action",
+		"error=NOT_LEADER":                            `no error of Kafka is called "NOT_LEADER"`,
+		"error=NOT_LEADER_OR_FOLOWER":                 "did you mean NOT_LEADER_OR_FOLLOWER?",
+		"error=NONE":                                  "is no error",
+		"error=40000":                                 "no error",
+		"level=top close":                             "add error, or leave level out",
+		"error=1 level=bottom":                        "the levels are top, group, coordinator",
+		"api=Produce error=1 level=top":               "Produce has no error at level top: it has them at partition",
+		"api=Metadata error=1 level=group":            "it has them at top, topic, partition",
+		"error=1 level=acknowledge":                   "add api=ShareFetch",
+		"hold":                                        "add name",
+		"partition=0 close":                           "name topic too",
+		"topic=t partition=-1 close":                  "is negative",
+		"version=3 close":                             "name api too",
+		"api=ShareFetch version=3 close":              "ShareFetch has no version 3: it has 1 to 2",
+		"api=Heartbeat topic=t close":                 "Heartbeat names no topic",
+		"api=Fetch group=g close":                     "Fetch names no group",
+		"api=CreateTopics topic=t partition=0 close":  "CreateTopics names no partition",
+		"nth=-1 close":                                "the first match is 1",
+		"times=-1 close":                              "for ever",
+		"probability=1.5 close":                       "not between 0 and 1",
+		"probability=NaN close":                       "not between 0 and 1",
+		"seed=1 close":                                "drawn from by probability and flip",
+		"stage=during close":                          "neither before nor after",
+		"stage=before flip=1":                         "leave stage out",
+		"hex=0":                                       "two hexadecimal digits each",
+		"hex=" + strings.Repeat("00", 1<<20+1):        "it may have 1048576",
+		"truncate=-1":                                 "is negative",
+		"flip=-1":                                     "is negative",
 	} {
 		_, err := fault.ParseRule(strings.Fields(text)...)
 		assert.ErrorContains(t, err, why, clipped(text))
@@ -149,13 +153,16 @@ func FuzzDecodeRule(f *testing.F) {
 		again, err := fault.DecodeRule(b)
 		require.NoError(t, err, string(b))
 		require.Equal(t, r, again)
-		var s fault.Set
-		_, err = s.Add(r)
-		require.NoError(t, err)
+		s := fault.Set{APIs: protocol.WithTxnShareAcknowledge(protocol.TxnShareAcknowledgeKey)}
+		if _, err := s.Add(r); err != nil {
+			key, numberErr := strconv.ParseInt(string(r.API), 10, 16)
+			require.True(t, numberErr == nil && protocol.TxnShareAcknowledgeMayHave(int16(key)), "what the key means is known by the set alone: %v", err)
+			return
+		}
 		for i := range protocol.APIs {
 			a := &protocol.APIs[i]
-			if r.Code() != 0 && protocol.ResponseForKey(a.Key) != nil {
-				_, ok := r.Place(a.Key, a.MaxVersion)
+			if r.Code() != 0 && a.NewResponse(a.MaxVersion) != nil {
+				_, ok := r.Place(a, a.MaxVersion)
 				require.True(t, ok, a.Name)
 			}
 			for _, act := range s.Match(&fault.Request{Key: a.Key, Version: a.MaxVersion}) {
@@ -163,6 +170,42 @@ func FuzzDecodeRule(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What a key means that TxnShareAcknowledge may have depends on the cluster, as does whether it knows the name.
+func TestKeysOfTxnShareAcknowledge(t *testing.T) {
+	const taken = ""
+	for _, c := range []struct {
+		apis      protocol.Catalog
+		rule, why string
+	}{
+		{protocol.Catalog{}, "api=TxnShareAcknowledge close", "TxnShareAcknowledge is of KIP-1289, which is not on"},
+		{protocol.Catalog{}, "api=95 close", "no API of Kafka 4.4 has the key 95"},
+		{protocol.Catalog{}, "api=4 close", "no API of Kafka 4.4 has the key 4"},
+		{protocol.Catalog{}, "api=93 error=1 level=partition", "StreamsGroupTopologyDescriptionUpdate has no error at level partition"},
+		{protocol.WithTxnShareAcknowledge(95), "api=txnshareacknowledge topic=t partition=0 error=1 level=partition", taken},
+		{protocol.WithTxnShareAcknowledge(95), "api=95 group=g error=1 level=top", taken},
+		{protocol.WithTxnShareAcknowledge(95), "api=94 topic=t close", "UnregisterController names no topic"},
+		{protocol.WithTxnShareAcknowledge(93), "api=93 topic=t error=1 level=partition", taken},
+		{protocol.WithTxnShareAcknowledge(93), "api=TxnShareAcknowledge topic=t error=1 level=partition", taken},
+		{protocol.WithTxnShareAcknowledge(93), "api=StreamsGroupTopologyDescriptionUpdate close", "TxnShareAcknowledge has its key, 93"},
+		{protocol.WithTxnShareAcknowledge(93), "api=93 error=1 level=group", "TxnShareAcknowledge has no error at level group"},
+		{protocol.WithTxnShareAcknowledge(32000), "api=32000 version=0 hold name=x", taken},
+		{protocol.WithTxnShareAcknowledge(32000), "api=95 close", "no API of Kafka 4.4 has the key 95"},
+	} {
+		s := fault.Set{APIs: c.apis}
+		_, err := s.Add(parse(t, c.rule))
+		if c.why == taken {
+			assert.NoError(t, err, c.rule)
+			continue
+		}
+		assert.ErrorContains(t, err, c.why, c.rule)
+	}
+	s := fault.Set{APIs: protocol.WithTxnShareAcknowledge(93)}
+	_, err := s.Add(parse(t, "api=TxnShareAcknowledge close"))
+	require.NoError(t, err)
+	require.Len(t, s.Match(&fault.Request{Key: 93}), 1)
+	require.Empty(t, s.Match(&fault.Request{Key: 95}))
 }
 
 // parse reads a rule.

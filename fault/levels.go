@@ -36,8 +36,8 @@ const (
 )
 
 // places are the places of the answers of an API in any version, the highest first.
-func places(key int16) []Place {
-	p := protocol.ResponseForKey(key)
+func places(a *protocol.API) []Place {
+	p := a.NewResponse(a.Highest())
 	if p == nil {
 		return nil
 	}
@@ -79,17 +79,15 @@ func elementLevel(t reflect.Type) Level {
 }
 
 // inVersion keeps the places that answers of a version have.
-func inVersion(all []Place, key, version int16) []Place {
+func inVersion(all []Place, a *protocol.API, version int16) []Place {
 	if len(all) == 0 {
 		return nil
 	}
-	p := protocol.ResponseForKey(key)
-	p.SetVersion(version)
+	p := a.NewResponse(version)
 	for i := range all {
 		all[i].first(p).SetInt(int64(i + 1))
 	}
-	decoded := protocol.ResponseForKey(key)
-	decoded.SetVersion(version)
+	decoded := a.NewResponse(version)
 	if decoded.ReadFrom(p.AppendTo(nil)) != nil {
 		return nil
 	}
@@ -131,7 +129,7 @@ func newElement(t reflect.Type) reflect.Value {
 // levelsOf are the levels that an API has in some version that is offered.
 func levelsOf(a *protocol.API) (levels []Level) {
 	for v := a.MinVersion; v <= a.MaxVersion; v++ {
-		for _, p := range inVersion(places(a.Key), a.Key, v) {
+		for _, p := range inVersion(places(a), a, v) {
 			if !slices.Contains(levels, p.Level) {
 				levels = append(levels, p.Level)
 			}
@@ -144,8 +142,8 @@ func levelsOf(a *protocol.API) (levels []Level) {
 func hasLevel(a *protocol.API, l Level) bool { return slices.Contains(levelsOf(a), l) }
 
 // Place is where the rule's error goes in an answer, false where answers of the version have no place for one.
-func (r *Rule) Place(key, version int16) (Place, bool) {
-	all := inVersion(places(key), key, version)
+func (r *Rule) Place(a *protocol.API, version int16) (Place, bool) {
+	all := inVersion(places(a), a, version)
 	if len(all) == 0 {
 		return Place{}, false
 	}

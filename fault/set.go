@@ -14,6 +14,9 @@ const MaxRules = 1000
 
 // Set is the rules of a cluster, in the order in which they were added, MaxRules at most. One caller at a time.
 type Set struct {
+	// APIs are those that requests may be of, to be set before the first rule is added.
+	APIs protocol.Catalog
+
 	rules []*active
 	last  int                 // id of the rule that was added last
 	byKey map[int16]*keyRules // made anew once there were changes
@@ -57,9 +60,13 @@ type Status struct {
 	Held    int  `json:"held"`    // those that wait for its release
 }
 
-// Add adds a rule and returns its id. A rule that Check refuses is not added, nor one beyond MaxRules.
+// Add adds a rule and returns its id. A rule that could never act or could not act as it says is not added, nor one beyond MaxRules.
 func (s *Set) Add(r Rule) (id int, err error) {
-	if err := r.Check(); err != nil {
+	api, err := r.find(s.APIs)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.check(api); err != nil {
 		return 0, err
 	}
 	if len(s.rules) >= MaxRules {
@@ -67,7 +74,7 @@ func (s *Set) Add(r Rule) (id int, err error) {
 	}
 	s.last++
 	s.byKey = nil
-	s.rules = append(s.rules, &active{Status: Status{ID: s.last, Rule: r}, api: r.api(), draws: draws(r.Seed)})
+	s.rules = append(s.rules, &active{Status: Status{ID: s.last, Rule: r}, api: api, draws: draws(r.Seed)})
 	return s.last, nil
 }
 

@@ -161,11 +161,11 @@ func (s Switches) With(name, value string) (Switches, error) {
 func (w *Switch) check(value string) error {
 	if w.Name == APIKey {
 		n, err := strconv.ParseInt(value, 10, 16)
-		switch a := protocol.APIByKey(int16(n)); {
+		switch {
 		case err != nil || n < 0:
 			return fmt.Errorf("%q is no API key, which is 0 to 32767", value)
-		case a != nil && n != 93 && n != 94:
-			return fmt.Errorf("key %d is that of %s", n, a.Name)
+		case !protocol.TxnShareAcknowledgeMayHave(int16(n)):
+			return fmt.Errorf("key %d is that of %s", n, protocol.APIByKey(int16(n)).Name)
 		}
 		return nil
 	}

@@ -2,8 +2,6 @@ package protocol
 
 import (
 	"encoding/binary"
-	"strconv"
-	"strings"
 
 	"kshare/protocol/errorcode"
 )
@@ -127,19 +125,6 @@ var apisByKey = func() map[int16]*API {
 
 // APIByKey returns the API with the key, nil where a 4.4 broker has none.
 func APIByKey(key int16) *API { return apisByKey[key] }
-
-// FindAPI returns the API with a name, in any case, or a key written out, nil where a 4.4 broker has none.
-func FindAPI(nameOrKey string) *API {
-	if key, err := strconv.ParseInt(nameOrKey, 10, 16); err == nil {
-		return APIByKey(int16(key))
-	}
-	for i := range APIs {
-		if strings.EqualFold(APIs[i].Name, nameOrKey) {
-			return &APIs[i]
-		}
-	}
-	return nil
-}
 
 // APINames are the names of all APIs in the order of their keys.
 func APINames() []string {

@@ -11,9 +11,17 @@ import (
 // it yet.
 const TxnShareAcknowledgeKey int16 = 95
 
+const txnShareAcknowledgeName = "TxnShareAcknowledge"
+
 // TxnShareAcknowledgeAPI is what a broker offers of TxnShareAcknowledge under a key.
 func TxnShareAcknowledgeAPI(key int16) *API {
-	return &API{Key: key, Name: "TxnShareAcknowledge", MinVersion: 0, MaxVersion: 0, FirstFlexible: 0}
+	return &API{Key: key, Name: txnShareAcknowledgeName, MinVersion: 0, MaxVersion: 0, FirstFlexible: 0}
+}
+
+// TxnShareAcknowledgeMayHave tells whether TxnShareAcknowledge may have a key: one that no API of Kafka has, or 93 or 94, which Kafka gave away
+// after drafts had taken them.
+func TxnShareAcknowledgeMayHave(key int16) bool {
+	return key >= 0 && (apisByKey[key] == nil || key == 93 || key == 94)
 }
 
 // TxnShareAcknowledgeRequest makes the acknowledgements of a share group's member part of a transaction (KIP-1289,

@@ -10,7 +10,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"kshare/internal/spelling"
 	"kshare/protocol"
 	"kshare/protocol/describe"
 )
@@ -187,12 +186,14 @@ func (e *Entry) Request() (kmsg.Request, error) {
 	return e.decodeRequest(e.request.kept)
 }
 
+// api is the API of the request, as far as it says what messages are like.
+func (e *Entry) api() *protocol.API { return &protocol.API{Name: e.API, Key: e.Key} }
+
 func (e *Entry) decodeRequest(b []byte) (kmsg.Request, error) {
-	q := protocol.RequestForKey(e.Key)
+	q := e.api().NewRequest(e.Version)
 	if q == nil || e.Version > q.MaxVersion() {
 		return nil, fmt.Errorf("%s v%d cannot be decoded", e.API, e.Version)
 	}
-	q.SetVersion(e.Version)
 	if err := q.ReadFrom(b); err != nil {
 		return nil, fmt.Errorf("%s v%d: %w", e.API, e.Version, err)
 	}
@@ -211,11 +212,10 @@ func (e *Entry) Answer() (kmsg.Response, error) {
 }
 
 func (e *Entry) decodeAnswer(b []byte) (kmsg.Response, error) {
-	p := protocol.ResponseForKey(e.Key)
+	p := e.api().NewResponse(protocol.AnswerVersion(e.Key, e.Version, b))
 	if p == nil {
 		return nil, fmt.Errorf("%s v%d cannot be decoded", e.API, e.Version)
 	}
-	p.SetVersion(protocol.AnswerVersion(e.Key, e.Version, b))
 	if err := p.ReadFrom(b); err != nil {
 		return nil, fmt.Errorf("answer of %s v%d: %w", e.API, e.Version, err)
 	}
@@ -251,6 +251,7 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 
 // Log is the last requests of a cluster. It may be used from several goroutines.
 type Log struct {
+	apis    protocol.Catalog
 	mu      sync.Mutex
 	entries []*Entry // entry Seq is at (Seq-1) % cap
 	oldest  uint64   // Seq of the oldest that is not forgotten
@@ -258,8 +259,10 @@ type Log struct {
 	bytes   int      // of all entries
 }
 
-// New makes a log of the last n requests, at least one, and of fewer where these would take more than MaxBytes.
-func New(n int) *Log { return &Log{entries: make([]*Entry, 0, n), oldest: 1} }
+// New makes a log of the last n requests, at least one, and of fewer where these would take more than MaxBytes, of a cluster that has the APIs.
+func New(n int, apis protocol.Catalog) *Log {
+	return &Log{apis: apis, entries: make([]*Entry, 0, n), oldest: 1}
+}
 
 // Add adds a request. Beyond the log's bounds the oldest are forgotten. Its Seq is set.
 func (l *Log) Add(e *Entry) {
@@ -329,9 +332,9 @@ type Query struct {
 func (l *Log) Find(q Query) ([]Entry, error) {
 	key := int16(-1)
 	if q.API != "" {
-		a := protocol.FindAPI(q.API)
-		if a == nil {
-			return nil, fmt.Errorf("no API of Kafka 4.4 is called %q%s", q.API, spelling.DidYouMean(q.API, protocol.APINames()))
+		a, err := l.apis.Find(q.API)
+		if err != nil {
+			return nil, err
 		}
 		key = a.Key
 	}

@@ -1,11 +1,13 @@
 package requestlog_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/protocol"
 	"kshare/protocol/describe"
 	"kshare/requestlog"
 )
@@ -21,7 +23,7 @@ func seqs(t *testing.T, l *requestlog.Log, q requestlog.Query) (out []uint64) {
 }
 
 func TestRing(t *testing.T) {
-	l := requestlog.New(3)
+	l := requestlog.New(3, protocol.Catalog{})
 	require.Empty(t, seqs(t, l, requestlog.Query{}))
 	for i := range uint64(8) {
 		e := &requestlog.Entry{Connection: i % 2}
@@ -74,6 +76,38 @@ func TestBodies(t *testing.T) {
 	p, err := unknown.Answer()
 	require.NoError(t, err)
 	require.EqualValues(t, 35, p.(*kmsg.ApiVersionsResponse).ErrorCode)
+}
+
+// TxnShareAcknowledge is found and decoded under its name, whatever its key, and Kafka's API of that key is not.
+func TestTxnShareAcknowledge(t *testing.T) {
+	for _, key := range []int16{93, 94, 95, 32000} {
+		l := requestlog.New(3, protocol.WithTxnShareAcknowledge(key))
+		e := &requestlog.Entry{API: "TxnShareAcknowledge", Key: key}
+		q := &protocol.TxnShareAcknowledgeRequest{APIKey: key, GroupID: "g", MemberID: "m"}
+		p := &protocol.TxnShareAcknowledgeResponse{APIKey: key, ErrorCode: 22}
+		e.SetRequest(q.AppendTo(nil))
+		l.Add(e)
+		l.Update(e, func(e *requestlog.Entry) {
+			e.Outcome = requestlog.Answered
+			e.SetAnswer(p.AppendTo(nil))
+		})
+		l.Add(&requestlog.Entry{API: "Produce"})
+		for _, api := range []string{"TxnShareAcknowledge", "txnshareacknowledge", fmt.Sprint(key)} {
+			found, err := l.Find(requestlog.Query{API: api})
+			require.NoError(t, err)
+			require.Len(t, found, 1, api)
+			request, err := found[0].Request()
+			require.NoError(t, err)
+			require.Equal(t, q, request)
+			answer, err := found[0].Answer()
+			require.NoError(t, err)
+			require.Equal(t, p, answer)
+		}
+	}
+	_, err := requestlog.New(1, protocol.WithTxnShareAcknowledge(93)).Find(requestlog.Query{API: "TxnShareAcknowlege"})
+	require.ErrorContains(t, err, "did you mean TxnShareAcknowledge?")
+	_, err = requestlog.New(1, protocol.Catalog{}).Find(requestlog.Query{API: "TxnShareAcknowledge"})
+	require.ErrorContains(t, err, "KIP-1289, which is not on")
 }
 
 // Long bodies are kept without their records, short ones with them; everything else of them is there.
@@ -137,7 +171,7 @@ func TestRecordsAreLeftOut(t *testing.T) {
 
 // However many requests it may remember, the log holds no more bytes than its bound; who is forgotten meanwhile is not counted again.
 func TestBytesAreBounded(t *testing.T) {
-	l := requestlog.New(1000)
+	l := requestlog.New(1000, protocol.Catalog{})
 	body := make([]byte, requestlog.MaxBody)
 	add := func() *requestlog.Entry {
 		e := &requestlog.Entry{Key: 12, Version: 4}

@@ -51,12 +51,8 @@ func markerWrites(c *call) (w kshare.MarkerWrites, err error) {
 	if topic, ok := c.options["topic"]; ok {
 		w.Topic, w.Partition = topic, -1
 	}
-	if p, ok := c.options["partition"]; ok {
-		at, err := parsePartition(p)
-		if err != nil {
-			return w, err
-		}
-		w.Topic, w.Partition = at.topic, at.partition
+	if err := partitionOption(c, &w.Topic, &w.Partition); err != nil {
+		return w, err
 	}
 	if w.Count, w.Hold, w.Delay, w.ErrorCode, err = faultyWrites(c); err != nil {
 		return w, err

@@ -17,9 +17,10 @@ import (
 func init() {
 	register(&command{
 		name:  "send",
-		usage: "send API VERSION [as=CLIENT] [node=N] {JSON}",
+		usage: "send API VERSION [as=CLIENT] [node=N] [key=95] {JSON}",
 		summary: "Sends any request: the API by key or name, its fields as JSON with kmsg's names in any case, bytes as hexadecimal text. What is not named has its default. In strings, " +
-			"<topic:NAME> is a topic's id and <member:GROUP/NAME> a member's. as=GROUP/MEMBER uses the connection of a member.",
+			"<topic:NAME> is a topic's id and <member:GROUP/NAME> a member's. as=GROUP/MEMBER uses the connection of a member. " +
+			"key is the API key of TxnShareAcknowledge where the cluster has another than 95.",
 		example: `
 topic orders
 send ListOffsets 1 {"replicaId": -1, "topics": [{"topic": "orders", "partitions": [{"partition": 0, "timestamp": -1}]}]}
@@ -35,7 +36,7 @@ AcquisitionLockTimeoutMillis: 0
 Topics: null
 NodeEndpoints: null
 `,
-		optionNames: []string{"as", "node"},
+		optionNames: []string{"as", "node", "key"},
 		takesJSON:   true, least: 2, most: 2, waits: true,
 		check: func(c *call) error { _, err := parseSend(c); return err },
 		run: func(s *step, c *call) error {
@@ -115,11 +116,29 @@ func apiNames() (names []string) {
 			names = append(names, kmsg.NameForKey(k))
 		}
 	}
-	return names
+	return append(names, transactionalAcksName)
+}
+
+const transactionalAcksName = "TxnShareAcknowledge"
+
+// transactionalAcksKey is the key that an option says TxnShareAcknowledge has.
+func transactionalAcksKey(c *call) (int16, error) {
+	key, err := c.numberOption("key", int64(protocol.TxnShareAcknowledgeKey), 0, 1<<15-1)
+	return int16(key), err
 }
 
 // parseSend makes the request of a send, without fields.
 func parseSend(c *call) (kmsg.Request, error) {
+	if strings.EqualFold(transactionalAcksName, c.words[0]) {
+		key, err := transactionalAcksKey(c)
+		if err != nil {
+			return nil, err
+		}
+		return inVersion(c, &protocol.TxnShareAcknowledgeRequest{APIKey: key}, transactionalAcksName)
+	}
+	if _, ok := c.options["key"]; ok {
+		return nil, mistakef("key is that of %s alone: leave it out", transactionalAcksName)
+	}
 	key := int64(-1)
 	for k := range int16(kmsg.MaxKey + 1) {
 		if strings.EqualFold(kmsg.NameForKey(k), c.words[0]) {
@@ -136,9 +155,14 @@ func parseSend(c *call) (kmsg.Request, error) {
 	if q == nil {
 		return nil, mistakef("there is no API with the key %d", key)
 	}
+	return inVersion(c, q, kmsg.NameForKey(int16(key)))
+}
+
+// inVersion makes a request of the API with the name one of the version that a send says, with its defaults.
+func inVersion(c *call, q kmsg.Request, name string) (kmsg.Request, error) {
 	v, err := number(c.words[1], 0, int64(q.MaxVersion()))
 	if err != nil {
-		return nil, mistakef("%s has the versions 0 to %d, not %s; send-bytes sends what it likes", kmsg.NameForKey(int16(key)), q.MaxVersion(), c.words[1])
+		return nil, mistakef("%s has the versions 0 to %d, not %s; send-bytes sends what it likes", name, q.MaxVersion(), c.words[1])
 	}
 	if f, ok := q.(interface{ Default() }); ok {
 		f.Default()
@@ -284,7 +308,7 @@ func (s *step) nameLeaves(v *describe.Value, field string) {
 		case field == "ControllerID" && x >= 0 && len(s.nodes) > 1: // Apache Kafka names a broker by chance
 			v.Leaf = "<broker>"
 		case field == "ProducerID" && x >= 0:
-			v.Leaf = "<" + s.producerName(x) + ">"
+			v.Leaf = s.producerName(x)
 		case x > 1e12 && s.target.now().Sub(time.UnixMilli(x)).Abs() < clockTolerance:
 			v.Leaf = "<now>"
 		}

@@ -77,12 +77,8 @@ func (s *step) faultWrites(name string, begin func() (*kshare.WriteFault, error)
 
 func shareWrites(c *call) (w kshare.ShareWrites, err error) {
 	w.Group = c.words[1]
-	if p, ok := c.options["partition"]; ok {
-		at, err := parsePartition(p)
-		if err != nil {
-			return w, err
-		}
-		w.Topic, w.Partition = at.topic, at.partition
+	if err := partitionOption(c, &w.Topic, &w.Partition); err != nil {
+		return w, err
 	}
 	if w.Count, w.Hold, w.Delay, w.ErrorCode, err = faultyWrites(c); err != nil {
 		return w, err
@@ -91,6 +87,17 @@ func shareWrites(c *call) (w kshare.ShareWrites, err error) {
 		return w, mistakeFrom(err)
 	}
 	return w, nil
+}
+
+// partitionOption reads the option partition, where there is one.
+func partitionOption(c *call, topic *string, partition *int32) error {
+	text, ok := c.options["partition"]
+	if !ok {
+		return nil
+	}
+	at, err := parsePartition(text)
+	*topic, *partition = at.topic, at.partition
+	return err
 }
 
 // faultyWrites reads the options that faults of writes have in common.

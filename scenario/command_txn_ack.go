@@ -73,11 +73,10 @@ func txnAck(s *step, c *call) error {
 	if err != nil {
 		return err
 	}
-	key, err := c.numberOption("key", int64(protocol.TxnShareAcknowledgeKey), 0, 1<<15-1)
-	if err != nil {
+	if q.APIKey, err = transactionalAcksKey(c); err != nil {
 		return err
 	}
-	q.MemberEpoch, q.APIKey = int32(epoch), int16(key)
+	q.MemberEpoch = int32(epoch)
 	for _, node := range nodes {
 		if err := s.stageAt(m, node, *q, of[node]); err != nil {
 			return err

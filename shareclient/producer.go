@@ -142,27 +142,32 @@ func (p *Producer) retry(ctx context.Context, api, of string, class func(int16) 
 func (p *Producer) BeginTransaction() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.fatal != nil:
-		return p.fatal
-	case p.state == closed:
-		return ErrClosed
-	case p.state != idle:
+	if err := p.over(); err != nil {
+		return err
+	}
+	if p.state != idle {
 		return errors.New("a transaction has begun: commit or abort it first")
 	}
 	p.state, p.started, p.sequences = inTransaction, false, map[Partition]int32{}
 	return nil
 }
 
+// over is the error of a producer that can do nothing any more.
+func (p *Producer) over() error {
+	if p.state == closed && p.fatal == nil {
+		return ErrClosed
+	}
+	return p.fatal
+}
+
 // usable is the error of what belongs in a transaction that has not failed.
 func (p *Producer) usable() error {
+	if err := p.over(); err != nil {
+		return err
+	}
 	switch {
-	case p.fatal != nil:
-		return p.fatal
 	case p.state == failed:
 		return ErrAborting
-	case p.state == closed:
-		return ErrClosed
 	case p.state != inTransaction:
 		return ErrNotInTransaction
 	}
@@ -365,11 +370,10 @@ func (p *Producer) CommitTransaction(ctx context.Context) error {
 func (p *Producer) AbortTransaction(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := p.over(); err != nil {
+		return err
+	}
 	switch {
-	case p.fatal != nil:
-		return p.fatal
-	case p.state == closed:
-		return ErrClosed
 	case p.state == committing:
 		return errors.New("the outcome of the commit is not known: call CommitTransaction again")
 	case p.state == idle:

@@ -1,5 +1,5 @@
 // Command profiled runs kshare as kshare serve does and writes a CPU profile of it. It takes a directory for the profile and broker configurations
-// key=value, and --dir with the directory of the cluster; it prints READY host:port and ends with SIGTERM.
+// key=value, --dir with the directory of the cluster and --kip1289; it prints READY host:port and ends with SIGTERM.
 package main
 
 import (
@@ -37,6 +37,10 @@ func run(dir string, configs []string) error {
 		if configs[i] == "--dir" && i+1 < len(configs) {
 			i++
 			opts = append(opts, kshare.WithDirectory(configs[i]))
+			continue
+		}
+		if configs[i] == "--kip1289" {
+			opts = append(opts, kshare.WithKIP1289())
 			continue
 		}
 		key, value, _ := strings.Cut(configs[i], "=")

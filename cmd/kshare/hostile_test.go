@@ -120,7 +120,7 @@ func (s *server) answerTo(t *testing.T, b []byte) []byte {
 // What no client of Kafka would send ends the connection that it came on, and no other.
 func TestHostileFrames(t *testing.T) {
 	t.Parallel()
-	s, undisturbed := hostile(t)
+	s, undisturbed := hostile(t, "--kip1289")
 	flexible := func(key, version int16, body ...byte) []byte {
 		return sized(append(append(header(key, version), 0), body...))
 	}
@@ -130,33 +130,35 @@ func TestHostileFrames(t *testing.T) {
 	truncated := frame(fetch(0, 0, 1))
 	truncated = sized(truncated[4 : len(truncated)-9])
 	for name, b := range map[string][]byte{
-		"NegativeLength":        {0xff, 0xff, 0xff, 0xff},
-		"MostNegativeLength":    {0x80, 0, 0, 0},
-		"LongestLength":         {0x7f, 0xff, 0xff, 0xff},
-		"OneByteTooLong":        binary.BigEndian.AppendUint32(nil, 100<<20+1),
-		"Empty":                 {0, 0, 0, 0},
-		"HalfAHeader":           sized([]byte{0, 18, 0, 3, 0}),
-		"Garbage":               garbage,
-		"SizedGarbage":          sized(garbage),
-		"HTTP":                  []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-		"TLS":                   {0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3},
-		"UnknownKey":            sized(header(999, 0)),
-		"NegativeKey":           sized(header(-1, 0)),
-		"ControllerKey":         sized(header(52, 0)), // Vote
-		"UnknownVersion":        sized(header(3, 99)),
-		"NegativeVersion":       sized(header(3, -1)),
-		"ClientIDTooLong":       sized([]byte{0, 3, 0, 1, 0, 0, 0, 7, 0x7f, 0xff, 'x'}),
-		"Truncated":             truncated,
-		"HugeArray":             sized(append(header(3, 8), 0x7f, 0xff, 0xff, 0xff)),
-		"HugeCompactArray":      flexible(3, 9, 0xff, 0xff, 0xff, 0xff, 0x0f),
-		"OverlongVarint":        flexible(3, 9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff),
-		"HugeTags":              sized(append(header(3, 9), 0xff, 0xff, 0xff, 0xff, 0x0f)),
-		"HugeTag":               sized(append(header(3, 9), 1, 0, 0xff, 0xff, 0xff, 0xff, 0x07)),
-		"HugeRecords":           sized(append(header(0, 8), 0xff, 0xff, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 'o', 0, 0, 0, 1, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff)),
-		"HugeSubscription":      sized(append(header(11, 5), 0, 1, 'g', 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0xff, 0xff, 0, 1, 'c', 0x7f, 0xff, 0xff, 0xff)),
-		"HugeNestedArray":       sized(append(header(1, 11), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0, 1, 'o', 0x7f, 0xff, 0xff, 0xff)),
-		"HugeAcknowledgeTypes":  flexible(79, 1, 2, 'g', 2, 'm', 0, 0, 0, 1, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 2, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0x0f),
-		"NegativeArrayInCommit": sized(append(header(8, 2), 0, 1, 'g', 0xff, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xf0, 1)),
+		"NegativeLength":          {0xff, 0xff, 0xff, 0xff},
+		"MostNegativeLength":      {0x80, 0, 0, 0},
+		"LongestLength":           {0x7f, 0xff, 0xff, 0xff},
+		"OneByteTooLong":          binary.BigEndian.AppendUint32(nil, 100<<20+1),
+		"Empty":                   {0, 0, 0, 0},
+		"HalfAHeader":             sized([]byte{0, 18, 0, 3, 0}),
+		"Garbage":                 garbage,
+		"SizedGarbage":            sized(garbage),
+		"HTTP":                    []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+		"TLS":                     {0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3},
+		"UnknownKey":              sized(header(999, 0)),
+		"NegativeKey":             sized(header(-1, 0)),
+		"ControllerKey":           sized(header(52, 0)), // Vote
+		"UnknownVersion":          sized(header(3, 99)),
+		"NegativeVersion":         sized(header(3, -1)),
+		"ClientIDTooLong":         sized([]byte{0, 3, 0, 1, 0, 0, 0, 7, 0x7f, 0xff, 'x'}),
+		"Truncated":               truncated,
+		"HugeArray":               sized(append(header(3, 8), 0x7f, 0xff, 0xff, 0xff)),
+		"HugeCompactArray":        flexible(3, 9, 0xff, 0xff, 0xff, 0xff, 0x0f),
+		"OverlongVarint":          flexible(3, 9, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff),
+		"HugeTags":                sized(append(header(3, 9), 0xff, 0xff, 0xff, 0xff, 0x0f)),
+		"HugeTag":                 sized(append(header(3, 9), 1, 0, 0xff, 0xff, 0xff, 0xff, 0x07)),
+		"HugeRecords":             sized(append(header(0, 8), 0xff, 0xff, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 'o', 0, 0, 0, 1, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff)),
+		"HugeSubscription":        sized(append(header(11, 5), 0, 1, 'g', 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0xff, 0xff, 0, 1, 'c', 0x7f, 0xff, 0xff, 0xff)),
+		"HugeNestedArray":         sized(append(header(1, 11), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0, 1, 'o', 0x7f, 0xff, 0xff, 0xff)),
+		"HugeAcknowledgeTypes":    flexible(79, 1, 2, 'g', 2, 'm', 0, 0, 0, 1, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 2, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0x0f),
+		"HugeTxnAcknowledgements": flexible(95, 0, 2, 't', 2, 'g', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 'm', 0, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 2, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f),
+		"HugeTxnAcknowledgeTypes": flexible(95, 0, 2, 't', 2, 'g', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 'm', 0, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 2, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0x0f),
+		"NegativeArrayInCommit":   sized(append(header(8, 2), 0, 1, 'g', 0xff, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xf0, 1)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "NegativeArrayInCommit" {
@@ -188,12 +190,15 @@ func TestHostileFrames(t *testing.T) {
 // Any request of a client, with bytes of it changed, cut out or put in, is answered or ends its connection.
 func TestMutatedRequests(t *testing.T) {
 	t.Parallel()
-	s, undisturbed := hostile(t)
+	s, undisturbed := hostile(t, "--kip1289")
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for key := range int16(93) {
-		q := protocol.RequestForKey(key)
+	for key := range protocol.TxnShareAcknowledgeKey + 1 {
+		q := (&protocol.API{Key: key}).NewRequest(0)
+		if key == protocol.TxnShareAcknowledgeKey {
+			q = transactionalAcks()
+		}
 		if q == nil {
 			continue
 		}
@@ -229,6 +234,14 @@ func TestMutatedRequests(t *testing.T) {
 	_, peak := s.memory(t)
 	require.Less(t, peak, 256<<20)
 	s.stop(t, syscall.SIGTERM)
+}
+
+// transactionalAcks is a TxnShareAcknowledge with every list in it.
+func transactionalAcks() *protocol.TxnShareAcknowledgeRequest {
+	id := "payments"
+	return &protocol.TxnShareAcknowledgeRequest{TransactionalID: &id, GroupID: "g", MemberID: "m", Topics: []protocol.TxnShareAcknowledgeTopic{{
+		Partitions: []protocol.TxnShareAcknowledgePartition{{AcknowledgementBatches: []protocol.TxnShareAcknowledgeBatch{{LastOffset: 9, AcknowledgeTypes: []int8{1}}}}},
+	}}}
 }
 
 // Batches that are not what they say are refused with Kafka's code, and their connection goes on.

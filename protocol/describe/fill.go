@@ -145,7 +145,7 @@ func orMessage(at string) string {
 func fieldOf(v reflect.Value, name string) (field reflect.Value, known []string) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if !f.IsExported() || f.Name == "Version" || f.Name == "UnknownTags" {
+		if !isSent(f) || f.Name == "UnknownTags" {
 			continue
 		}
 		known = append(known, f.Name)

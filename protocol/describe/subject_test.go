@@ -75,8 +75,11 @@ func TestNames(t *testing.T) {
 		"ShareGroupHeartbeat":     {Group: true, Topic: true},
 		"ShareFetch":              {Group: true, Topic: true, Partition: true},
 		"DeleteShareGroupOffsets": {Group: true, Topic: true},
+		"TxnShareAcknowledge":     {Group: true, Topic: true, Partition: true},
 	} {
-		require.Equal(t, want, describe.NamesOf(protocol.RequestForKey(protocol.FindAPI(name).Key)), name)
+		a, err := protocol.WithTxnShareAcknowledge(93).Find(name)
+		require.NoError(t, err)
+		require.Equal(t, want, describe.NamesOf(a.NewRequest(a.MaxVersion)), name)
 	}
 	for i := range protocol.APIs {
 		if q := protocol.RequestForKey(protocol.APIs[i].Key); q != nil {

@@ -111,7 +111,7 @@ func (d *decoder) decodedStruct(v reflect.Value) *Value {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		switch {
-		case !f.IsExported() || f.Name == "Version":
+		case !isSent(f):
 		case f.Name == "UnknownTags":
 			tags := v.Field(i).Interface().(kmsg.Tags)
 			tags.Each(func(tag uint32, b []byte) { out.add(fmt.Sprintf("tag%d", tag), leafOf(bytes.Clone(b))) })
@@ -211,3 +211,8 @@ func PrintLeaf(x any) string {
 
 // UUIDText is Kafka's text form of a UUID: URL-safe base64 without padding.
 func UUIDText(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+
+// isSent tells whether a field of a message is in its bytes: key and version are in the header of the request.
+func isSent(f reflect.StructField) bool {
+	return f.IsExported() && f.Name != "Version" && f.Name != "APIKey"
+}
