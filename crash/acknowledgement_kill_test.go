@@ -11,12 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kshare/config"
 	"kshare/kip1289"
 	"kshare/shareclient"
 	"kshare/sharepartition"
 	"kshare/storage"
 	"kshare/storage/directory"
 )
+
+// oneStatePartition has one partition of __share_group_state keep all share partitions.
+var oneStatePartition = []config.Property{{Key: "share.coordinator.state.topic.num.partitions", Value: "1"}}
 
 // A kill behind any batch of a transaction that has taken an acknowledgement of a share group (KIP-1289), the brokers' own batches too, leaves the record acknowledged and its output
 // committed, or neither.
@@ -36,7 +40,7 @@ func TestKillInsideATransactionalAcknowledgement(t *testing.T) {
 				defer mu.Unlock()
 				watching = on
 			}
-			m := &machine{addr: "127.0.0.1:9092", kip1289: &kip1289.Switches{}, wrap: func(s storage.Store) storage.Store {
+			m := &machine{addr: "127.0.0.1:9092", kip1289: &kip1289.Switches{}, config: oneStatePartition, wrap: func(s storage.Store) storage.Store {
 				return &watched{Store: s, internal: true, appended: func(id storage.PartitionID) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -66,7 +70,7 @@ func TestKillInsideATransactionalAcknowledgement(t *testing.T) {
 			}, points)
 			for n, k := range kills {
 				when := fmt.Sprintf("killed behind batch %d, of %s", n, points[n])
-				after := &machine{addr: "127.0.0.1:9092", kip1289: &kip1289.Switches{}}
+				after := &machine{addr: "127.0.0.1:9092", kip1289: &kip1289.Switches{}, config: oneStatePartition}
 				require.NoError(t, after.boot(k.fs, directory.FlushNever), when)
 				producer, err := shareclient.NewProducer(context.Background(), shareclient.ProducerConfig{TransactionalID: "t"}, after.clientOptions()...)
 				require.NoError(t, err, when)

@@ -36,6 +36,7 @@ type machine struct {
 	addr    string
 	wrap    func(storage.Store) storage.Store // puts something around the store, nil for nothing
 	kip1289 *kip1289.Switches                 // nil for none
+	config  []config.Property                 // of the brokers, nil for locks that end soon
 }
 
 // lockedBuffer takes logs while a test reads them.
@@ -67,10 +68,14 @@ func bootMachine(t *testing.T, fs vfs.FS, flush directory.Flush) *machine {
 
 func (m *machine) boot(fs vfs.FS, flush directory.Flush) error {
 	log := slog.New(slog.NewTextHandler(&m.logs, nil))
-	static, err := config.Parse([]config.Property{ // what a full disk keeps from being settled is free again after a second
-		{Key: "group.share.min.record.lock.duration.ms", Value: "1000"},
-		{Key: "group.share.record.lock.duration.ms", Value: "1000"},
-	})
+	properties := m.config
+	if properties == nil {
+		properties = []config.Property{ // what a full disk keeps from being settled is free again after a second
+			{Key: "group.share.min.record.lock.duration.ms", Value: "1000"},
+			{Key: "group.share.record.lock.duration.ms", Value: "1000"},
+		}
+	}
+	static, err := config.Parse(properties)
 	if err != nil {
 		return err
 	}
