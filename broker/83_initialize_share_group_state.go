@@ -32,7 +32,7 @@ func (c *Cluster) initializeShareGroupState(r *request, q *kmsg.InitializeShareG
 			k := sharecoordinator.Key{Group: q.GroupID, Topic: id, Partition: asked.Partition}
 			e := kmsg.NewInitializeShareGroupStateResponseTopicPartition()
 			e.Partition = asked.Partition
-			e.ErrorCode, e.ErrorMessage = c.shareState(r, "initialize share group state", k, func() (sharecoordinator.Record, *sharecoordinator.Refusal) {
+			e.ErrorCode, e.ErrorMessage = c.changeStored(r, "initialize share group state", k, func() (sharecoordinator.Record, *sharecoordinator.Refusal) {
 				return c.share.coordinator.Initialize(c.now(), k, asked.StateEpoch, asked.StartOffset)
 			})
 			results.put(id, e.Partition, e)

@@ -32,7 +32,7 @@ func (c *Cluster) writeShareGroupState(r *request, q *kmsg.WriteShareGroupStateR
 			k := sharecoordinator.Key{Group: q.GroupID, Topic: id, Partition: asked.Partition}
 			e := kmsg.NewWriteShareGroupStateResponseTopicPartition()
 			e.Partition = asked.Partition
-			e.ErrorCode, e.ErrorMessage = c.shareState(r, "write share group state", k, func() (sharecoordinator.Record, *sharecoordinator.Refusal) {
+			e.ErrorCode, e.ErrorMessage = c.changeStored(r, "write share group state", k, func() (sharecoordinator.Record, *sharecoordinator.Refusal) {
 				return c.share.coordinator.Write(c.now(), k, writtenShareState(asked))
 			})
 			results.put(id, e.Partition, e)

@@ -30,7 +30,7 @@ func (c *Cluster) deleteShareGroupState(r *request, q *kmsg.DeleteShareGroupStat
 			k := sharecoordinator.Key{Group: q.GroupID, Topic: id, Partition: asked.Partition}
 			e := kmsg.NewDeleteShareGroupStateResponseTopicPartition()
 			e.Partition = asked.Partition
-			e.ErrorCode, e.ErrorMessage = c.shareState(r, "delete share group state", k, func() (sharecoordinator.Record, *sharecoordinator.Refusal) {
+			e.ErrorCode, e.ErrorMessage = c.changeStored(r, "delete share group state", k, func() (sharecoordinator.Record, *sharecoordinator.Refusal) {
 				return c.share.coordinator.Delete(k)
 			})
 			results.put(id, e.Partition, e)

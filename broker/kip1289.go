@@ -80,11 +80,10 @@ func (c *Cluster) endShareTransaction(kept *partition, m *marker) int16 {
 			c.log.Error("the end of a transaction could not be stored", "share partition", endings[i].Record.Key, "error", err)
 			return errorcode.KafkaStorageError
 		}
-	}
-	c.share.coordinator.TransactionEnded(end)
-	for i := range endings {
+		// The marker that comes again does not find what is stored now.
 		c.tellLeader(endings[i].Record.Key, endings[i].Decided, m.commit)
 	}
+	c.share.coordinator.TransactionEnded(end)
 	return errorcode.None
 }
 
@@ -147,8 +146,19 @@ func (c *Cluster) tellLeader(k sharecoordinator.Key, decided []sharecoordinator.
 			}
 		}
 	}
+	for _, w := range sp.partition.openShareWrites {
+		if w.sp == sp && w.stages(resolved) {
+			w.ends = append(w.ends, resolved...)
+		}
+	}
+	sp.resolve(resolved)
+}
+
+// resolve has what the end of a transaction has made of records take effect.
+func (sp *sharePartition) resolve(resolved []sharepartition.StateBatch) {
+	c := sp.partition.cluster
 	before := sp.state.StartOffset()
-	settled := sp.state.Resolve(c.clock.Now(), resolved, c.shareLimits(k.Group))
+	settled := sp.state.Resolve(c.clock.Now(), resolved, c.shareLimits(sp.group))
 	if len(settled.Archiving) > 0 {
 		p := sp.partition
 		sp.sendDeadLetters(slices.Clone(settled.Archiving), c.node(p.leader), p.leaderEpoch)

@@ -59,8 +59,16 @@ func (c *Cluster) shareState(r *request, operation string, k sharecoordinator.Ke
 		c.log.Error("the state of a share partition could not be stored", "api", r.api.Name, "key", k, "error", err)
 		return unable(notStored, err.Error())
 	}
-	c.forgetStaged(k)
 	return errorcode.None, nil
+}
+
+// changeStored is shareState for calls that change what is kept behind the leader's back.
+func (c *Cluster) changeStored(r *request, operation string, k sharecoordinator.Key, call func() (sharecoordinator.Record, *sharecoordinator.Refusal)) (int16, *string) {
+	code, message := c.shareState(r, operation, k, call)
+	if code == errorcode.None {
+		c.forgetStaged(k)
+	}
+	return code, message
 }
 
 // namesNoShareState tells whether a request of the share coordinator's APIs is answered with nothing: one without group or topics, or with a

@@ -23,10 +23,18 @@ type shareWrite struct {
 	leaderEpoch int32
 	stopped     <-chan struct{} // closed when the leader is stopped, and the write with it
 	attempts    int
-	overtaken   bool // a later write has changed records whose acknowledgement it is: it fails
-	ended       bool // it has been answered, with the refusal if there is one
+	done        *shareWriteAnswer           // of an attempt that was written before its answer went wrong
+	ends        []sharepartition.StateBatch // what transactions that ended meanwhile have made of what it has staged
+	overtaken   bool                        // a later write has changed records whose acknowledgement it is: it fails
+	ended       bool                        // it has been answered, with the refusal if there is one
 	refusal     *refusal
 	then        func(*refusal) // called with the answer
+}
+
+// shareWriteAnswer is what the share coordinator says to a write.
+type shareWriteAnswer struct {
+	code    int16
+	message string
 }
 
 // persist writes what a change of the share partition's state asks for, and tells the state how it went. It returns the code and message that the
@@ -167,6 +175,7 @@ func writeRefusal(code int16, message string) *refusal {
 // attempt has the share coordinator asked once more.
 func (w *shareWrite) attempt() {
 	w.attempts++
+	w.done = nil
 	if f := writeFaultOf(w.sp.partition.cluster.share.faults, w.sp.group, w.sp.partition); f != nil {
 		f.take(w)
 		return
@@ -183,21 +192,44 @@ func (w *shareWrite) goOn(code int16) {
 		return
 	default:
 	}
-	if code != errorcode.None {
-		w.answered(code, shareWriteMessage(code))
+	if w.done == nil && code == errorcode.None {
+		w.doFirst()
+	}
+	if w.done != nil && (w.done.code != errorcode.None || code == errorcode.None) {
+		w.written()
 		return
 	}
+	w.answered(code, shareWriteMessage(code))
+}
+
+// doFirst writes, and keeps what the share coordinator says.
+func (w *shareWrite) doFirst() {
 	if w.overtaken {
-		w.answered(errorcode.FencedStateEpoch, "The records were delivered again meanwhile.")
+		w.done = &shareWriteAnswer{errorcode.FencedStateEpoch, "The records were delivered again meanwhile."}
 		return
 	}
 	code, message := w.sp.write(w.leader, w.leaderEpoch, &w.write)
+	w.done = &shareWriteAnswer{code, message}
+}
+
+// written takes in what the share coordinator has said, once what it has written has as many replicas as it is to have.
+func (w *shareWrite) written() {
+	code, message := w.done.code, w.done.message
 	if kept := w.sp.stateKeptIn(); code == errorcode.None && kept != nil && kept.uncommitted() {
 		limit := w.sp.partition.cluster.brokerValues().Duration("share.coordinator.write.timeout.ms")
 		kept.afterCommit(limit, func(code int16) { w.answered(code, shareWriteMessage(code)) })
 		return
 	}
 	w.answered(code, message)
+}
+
+// stages tells whether the write stages what the end of a transaction has decided about: its leader does not take that for staged before it has the answer.
+func (w *shareWrite) stages(resolved []sharepartition.StateBatch) bool {
+	return slices.ContainsFunc(w.write.Batches, func(b sharepartition.StateBatch) bool {
+		return slices.ContainsFunc(resolved, func(r sharepartition.StateBatch) bool {
+			return b.State == sharepartition.TxPending && b.Staged == r.Staged && b.FirstOffset <= r.LastOffset && r.FirstOffset <= b.LastOffset
+		})
+	})
 }
 
 // close takes the write out of those that are open.
@@ -227,6 +259,9 @@ func (w *shareWrite) answered(code int16, message string) {
 		before := w.sp.state.StartOffset()
 		w.sp.persisted(w.write.ID, w.refusal)
 		w.sp.settled(before)
+		if len(w.ends) > 0 && w.refusal == nil && !w.sp.forgotten() {
+			w.sp.resolve(w.ends)
+		}
 		if w.sp.unused && !w.sp.forgotten() && !w.sp.hasOpenAcknowledgements() {
 			w.sp.forget()
 		}

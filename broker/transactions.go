@@ -140,6 +140,7 @@ type markerWrite struct {
 	to               txn.TopicPartition
 	left             *int // partitions of the transaction that have not answered
 	coordinatorEpoch int32
+	done             *int16 // the answer of a marker that was written before its answer went wrong
 }
 
 // owed tells whether the coordinator that sends the marker still has the transaction to end.
@@ -173,6 +174,7 @@ func (c *Cluster) writeMarkers(m *txn.Markers) {
 
 func (w *markerWrite) send() {
 	c := w.cluster
+	w.done = nil
 	if !w.owed() {
 		return
 	}
@@ -191,8 +193,11 @@ func (w *markerWrite) send() {
 // the partition tells that by the coordinator's epoch.
 func (w *markerWrite) goOn(code int16) {
 	c, m := w.cluster, w.markers
-	if code == errorcode.None {
-		code = c.writeMarkerTo(m, w.to, w.coordinatorEpoch)
+	if w.done == nil && code == errorcode.None {
+		w.doFirst()
+	}
+	if w.done != nil && (*w.done != errorcode.None || code == errorcode.None) {
+		code = *w.done
 	}
 	if !w.owed() {
 		return
@@ -207,6 +212,12 @@ func (w *markerWrite) goOn(code int16) {
 	default:
 		c.after(markerRetry, w.send)
 	}
+}
+
+// doFirst writes the marker, and keeps what the partition says.
+func (w *markerWrite) doFirst() {
+	code := w.cluster.writeMarkerTo(w.markers, w.to, w.coordinatorEpoch)
+	w.done = &code
 }
 
 // writeMarkerTo writes the marker of a transaction to one partition.

@@ -17,6 +17,7 @@ type faultyWrites struct {
 	hold         bool
 	delay        time.Duration
 	code         int16
+	stage        fault.Stage // "" is fault.Before
 }
 
 // check tells why nothing would go wrong, or not as it says.
@@ -30,6 +31,8 @@ func (w *faultyWrites) check() error {
 		return fmt.Errorf("a delay of %s: it cannot be negative", w.delay)
 	case w.hold && w.delay > 0:
 		return fmt.Errorf("held and a delay of %s: a write is held or delayed, not both", w.delay)
+	case w.stage != "" && w.stage != fault.Before && w.stage != fault.After:
+		return fmt.Errorf("stage %q: a write goes wrong before it is done or after", w.stage)
 	case !w.hold && w.delay == 0 && w.code == errorcode.None:
 		return fmt.Errorf("nothing goes wrong: name an error code, a delay, or have the writes held")
 	}
@@ -38,7 +41,10 @@ func (w *faultyWrites) check() error {
 
 // faultyWrite is a write that may be kept.
 type faultyWrite interface {
-	// goOn ends what has kept the write: it is answered with a code, or done where the code is 0.
+	// doFirst does the write, whose answer is what goes wrong then.
+	doFirst()
+	// goOn ends what has kept the write: it is answered with a code, or done where the code is 0 and it is not done yet. What doFirst could not do is
+	// answered as such.
 	goOn(code int16)
 }
 
@@ -126,6 +132,9 @@ func (f *WriteFault) release() int {
 func (f *WriteFault) take(w faultyWrite) {
 	if f.left--; f.left == 0 {
 		f.remove()
+	}
+	if f.writes.stage == fault.After {
+		w.doFirst()
 	}
 	switch {
 	case f.writes.hold:

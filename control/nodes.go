@@ -84,6 +84,7 @@ type shareWrites struct {
 	Hold      bool          `json:"hold,omitempty" doc:"the writes wait until they are released"`
 	Delay     time.Duration `json:"delay,omitempty" doc:"the writes wait that long, on the cluster's clock"`
 	Error     string        `json:"error,omitempty" doc:"Kafka's name of the error that the share coordinator answers with instead of writing"`
+	Stage     fault.Stage   `json:"stage,omitempty" values:"before,after" doc:"after: what is written is written at once, and its answer waits or is the error; before is the default"`
 }
 
 type markerWrites struct {
@@ -94,6 +95,7 @@ type markerWrites struct {
 	Hold            bool          `json:"hold,omitempty" doc:"the markers wait until they are released"`
 	Delay           time.Duration `json:"delay,omitempty" doc:"the markers wait that long, on the cluster's clock"`
 	Error           string        `json:"error,omitempty" doc:"Kafka's name of the error that the partition answers with instead of writing"`
+	Stage           fault.Stage   `json:"stage,omitempty" values:"before,after" doc:"after: what is written is written at once, and its answer waits or is the error; before is the default"`
 }
 
 // writeFaults are the faults of one kind of writes, what each was asked as among them.
@@ -201,7 +203,7 @@ func (s *server) addShareWriteFault(_ context.Context, q *shareWrites) (*Created
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.cluster.FaultShareWrites(kshare.ShareWrites{Group: q.Group, Topic: q.Topic, Partition: partition, Count: q.Count, Hold: q.Hold, Delay: q.Delay, ErrorCode: code})
+	f, err := s.cluster.FaultShareWrites(kshare.ShareWrites{Group: q.Group, Topic: q.Topic, Partition: partition, Count: q.Count, Hold: q.Hold, Delay: q.Delay, ErrorCode: code, Stage: q.Stage})
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "%s", plain(err))
 	}
@@ -234,7 +236,7 @@ func (s *server) addMarkerFault(_ context.Context, q *markerWrites) (*Created, e
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.cluster.FaultMarkers(kshare.MarkerWrites{TransactionalID: q.TransactionalID, Topic: q.Topic, Partition: partition, Count: q.Count, Hold: q.Hold, Delay: q.Delay, ErrorCode: code})
+	f, err := s.cluster.FaultMarkers(kshare.MarkerWrites{TransactionalID: q.TransactionalID, Topic: q.Topic, Partition: partition, Count: q.Count, Hold: q.Hold, Delay: q.Delay, ErrorCode: code, Stage: q.Stage})
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "%s", plain(err))
 	}

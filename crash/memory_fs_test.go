@@ -20,6 +20,7 @@ import (
 	"kshare/clock"
 	"kshare/config"
 	"kshare/internal/memorynet"
+	"kshare/kip1289"
 	"kshare/storage"
 	"kshare/storage/directory"
 )
@@ -34,6 +35,8 @@ type machine struct {
 	logs    lockedBuffer
 	addr    string
 	wrap    func(storage.Store) storage.Store // puts something around the store, nil for nothing
+	kip1289 *kip1289.Switches                 // nil for none
+	config  []config.Property                 // of the brokers, nil for locks that end soon
 }
 
 // lockedBuffer takes logs while a test reads them.
@@ -65,10 +68,14 @@ func bootMachine(t *testing.T, fs vfs.FS, flush directory.Flush) *machine {
 
 func (m *machine) boot(fs vfs.FS, flush directory.Flush) error {
 	log := slog.New(slog.NewTextHandler(&m.logs, nil))
-	static, err := config.Parse([]config.Property{ // what a full disk keeps from being settled is free again after a second
-		{Key: "group.share.min.record.lock.duration.ms", Value: "1000"},
-		{Key: "group.share.record.lock.duration.ms", Value: "1000"},
-	})
+	properties := m.config
+	if properties == nil {
+		properties = []config.Property{ // what a full disk keeps from being settled is free again after a second
+			{Key: "group.share.min.record.lock.duration.ms", Value: "1000"},
+			{Key: "group.share.record.lock.duration.ms", Value: "1000"},
+		}
+	}
+	static, err := config.Parse(properties)
 	if err != nil {
 		return err
 	}
@@ -83,7 +90,7 @@ func (m *machine) boot(fs vfs.FS, flush directory.Flush) error {
 		Nodes: 1, FirstNodeID: 1,
 		Listen:    func(int32) (net.Listener, error) { return m.network.Listen(m.addr) },
 		Advertise: func(int32, net.Addr) (string, int32, error) { return "127.0.0.1", 9092, nil },
-		Clock:     clock.Machine{}, Store: store, Config: static, Log: log,
+		Clock:     clock.Machine{}, Store: store, Config: static, Log: log, KIP1289: m.kip1289,
 		Topics: []broker.TopicSpec{{Name: topicName, Partitions: partitions}},
 	})
 	if err != nil {
@@ -102,14 +109,19 @@ func (m *machine) stop(t *testing.T) error {
 
 func (m *machine) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(append([]kgo.Opt{
+	client, err := kgo.NewClient(append(m.clientOptions(), opts...)...)
+	require.NoError(t, err)
+	return client
+}
+
+// clientOptions have a client reach the machine.
+func (m *machine) clientOptions() []kgo.Opt {
+	return []kgo.Opt{
 		kgo.SeedBrokers(m.addr),
 		kgo.Dialer(m.network.Dial),
 		kgo.MetadataMinAge(10 * time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }),
-	}, opts...)...)
-	require.NoError(t, err)
-	return client
+	}
 }
 
 // verify compares what the machine holds with what was answered.

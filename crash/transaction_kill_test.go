@@ -18,18 +18,19 @@ import (
 	"kshare/storage/directory"
 )
 
-// watched is a store that calls appended behind each batch that goes to a user's log.
+// watched is a store that calls appended behind each batch that goes to a user's log, and with internal also to one of the brokers' own.
 type watched struct {
 	storage.Store
-	appended func()
+	internal bool
+	appended func(storage.PartitionID)
 }
 
 func (w *watched) OpenLog(id storage.PartitionID, internal bool) (storage.Log, error) {
 	l, err := w.Store.OpenLog(id, internal)
-	if err != nil || internal {
+	if err != nil || internal && !w.internal {
 		return l, err
 	}
-	return &watchedLog{Log: l, appended: w.appended}, nil
+	return &watchedLog{Log: l, appended: func() { w.appended(id) }}, nil
 }
 
 type watchedLog struct {
@@ -51,7 +52,7 @@ func TestKillInsideATransaction(t *testing.T) {
 			var mu sync.Mutex
 			var killed []*vfs.MemFS // what the operating system has behind each batch
 			m := &machine{addr: "127.0.0.1:9092", wrap: func(s storage.Store) storage.Store {
-				return &watched{Store: s, appended: func() {
+				return &watched{Store: s, appended: func(storage.PartitionID) {
 					mu.Lock()
 					defer mu.Unlock()
 					killed = append(killed, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 0))}))

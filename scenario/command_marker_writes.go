@@ -5,9 +5,10 @@ import "kshare"
 func init() {
 	register(&command{
 		name:  "marker-writes",
-		usage: "marker-writes NAME TRANSACTIONAL-ID [topic=TOPIC|partition=PARTITION] [count=N] hold=yes|delay=DURATION|error=CODE",
+		usage: "marker-writes NAME TRANSACTIONAL-ID [topic=TOPIC|partition=PARTITION] [count=N] hold=yes|delay=DURATION|error=CODE [stage=after]",
 		summary: "Has the markers that end transactions of a transactional id wait until they are released or for a time, or fail with the partition's error, so many of them or all until " +
-			"unfault; topic or partition is what the marker is for, also __share_group_state. The transaction is in PrepareCommit or PrepareAbort until all are written.",
+			"unfault; topic or partition is what the marker is for, also __share_group_state. The transaction is in PrepareCommit or PrepareAbort until all are written. With stage=after they are written at once, and " +
+			"it is the partition's answers that wait or are the error.",
 		example: `
 topic orders
 init-producer p1 txn=payments
@@ -32,7 +33,7 @@ payments: CompleteCommit, producer <p1>, epoch 1, timeout 1m
 orders-0: to 2
   0 a | 1 (commit)
 `,
-		optionNames: []string{"topic", "partition", "count", "hold", "delay", "error"},
+		optionNames: []string{"topic", "partition", "count", "hold", "delay", "error", "stage"},
 		least:       2, most: 2, reach: inside,
 		check: func(c *call) error { _, err := markerWrites(c); return err },
 		run: func(s *step, c *call) error {
@@ -54,9 +55,11 @@ func markerWrites(c *call) (w kshare.MarkerWrites, err error) {
 	if err := partitionOption(c, &w.Topic, &w.Partition); err != nil {
 		return w, err
 	}
-	if w.Count, w.Hold, w.Delay, w.ErrorCode, err = faultyWrites(c); err != nil {
+	f, err := faultyWrites(c)
+	if err != nil {
 		return w, err
 	}
+	w.Count, w.Hold, w.Delay, w.ErrorCode, w.Stage = f.count, f.hold, f.delay, f.code, f.stage
 	if err := w.Check(); err != nil {
 		return w, mistakeFrom(err)
 	}

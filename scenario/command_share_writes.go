@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"kshare"
+	"kshare/fault"
 	"kshare/internal/spelling"
 	"kshare/protocol/errorcode"
 )
@@ -11,9 +12,9 @@ import (
 func init() {
 	register(&command{
 		name:  "share-writes",
-		usage: "share-writes NAME GROUP [partition=PARTITION] [count=N] hold=yes|delay=DURATION|error=CODE",
+		usage: "share-writes NAME GROUP [partition=PARTITION] [count=N] hold=yes|delay=DURATION|error=CODE [stage=after]",
 		summary: "Has writes of a share group's state wait until they are released or for a time, or fail with the share coordinator's error, so many of them or all until unfault. What they " +
-			"change is neither free nor done until they are answered.",
+			"change is neither free nor done until they are answered. With stage=after they are stored at once, and it is their answers that wait or are the error.",
 		example: `
 topic orders
 config group workers share.auto.offset.reset=earliest
@@ -27,6 +28,11 @@ state workers orders-0
 fetch workers m2 wait=0s
 release slow
 wait a
+unfault slow
+fetch workers m2
+share-writes lost workers count=1 error=INVALID_REQUEST stage=after
+ack workers m2 orders-0 0=accept
+persisted workers orders-0
 ----
 orders: 1 partition
 workers: ok
@@ -42,8 +48,14 @@ persisted: start -1, state epoch 2
 orders-0: nothing
 slow: 1 goes on
 orders-0: ok
+slow: ended
+orders-0: acquired 0 count 2, lock 30s
+  0 a
+lost: set
+orders-0: UNKNOWN_SERVER_ERROR (-1): Error in write state RPC. Unable to write share group state: INVALID_REQUEST
+orders-0: start 0, state epoch 2; 0 ACKNOWLEDGED count 2
 `,
-		optionNames: []string{"partition", "count", "hold", "delay", "error"},
+		optionNames: []string{"partition", "count", "hold", "delay", "error", "stage"},
 		least:       2, most: 2, reach: inside,
 		check: func(c *call) error { _, err := shareWrites(c); return err },
 		run: func(s *step, c *call) error {
@@ -80,9 +92,11 @@ func shareWrites(c *call) (w kshare.ShareWrites, err error) {
 	if err := partitionOption(c, &w.Topic, &w.Partition); err != nil {
 		return w, err
 	}
-	if w.Count, w.Hold, w.Delay, w.ErrorCode, err = faultyWrites(c); err != nil {
+	f, err := faultyWrites(c)
+	if err != nil {
 		return w, err
 	}
+	w.Count, w.Hold, w.Delay, w.ErrorCode, w.Stage = f.count, f.hold, f.delay, f.code, f.stage
 	if err := w.Check(); err != nil {
 		return w, mistakeFrom(err)
 	}
@@ -100,22 +114,32 @@ func partitionOption(c *call, topic *string, partition *int32) error {
 	return err
 }
 
-// faultyWrites reads the options that faults of writes have in common.
-func faultyWrites(c *call) (count int, hold bool, delay time.Duration, code int16, err error) {
+// faultyWriteOptions are the options that faults of writes have in common.
+type faultyWriteOptions struct {
+	count int
+	hold  bool
+	delay time.Duration
+	code  int16
+	stage fault.Stage
+}
+
+// faultyWrites reads them.
+func faultyWrites(c *call) (f faultyWriteOptions, err error) {
 	n, err := c.numberOption("count", 0, 0, 1<<31-1)
 	if err != nil {
-		return 0, false, 0, 0, err
+		return f, err
 	}
-	if hold, err = c.flag("hold"); err != nil {
-		return 0, false, 0, 0, err
+	f.count, f.stage = int(n), fault.Stage(c.options["stage"])
+	if f.hold, err = c.flag("hold"); err != nil {
+		return f, err
 	}
-	if delay, err = c.durationOption("delay", 0); err != nil {
-		return 0, false, 0, 0, err
+	if f.delay, err = c.durationOption("delay", 0); err != nil {
+		return f, err
 	}
 	if e, ok := c.options["error"]; ok {
-		if code, ok = errorcode.Code(e); !ok {
-			return 0, false, 0, 0, mistakef("error=%s: Kafka has no such error code%s", e, spelling.DidYouMean(e, errorcode.Names()))
+		if f.code, ok = errorcode.Code(e); !ok {
+			return f, mistakef("error=%s: Kafka has no such error code%s", e, spelling.DidYouMean(e, errorcode.Names()))
 		}
 	}
-	return int(n), hold, delay, code, nil
+	return f, nil
 }

@@ -62,3 +62,38 @@ func hasTest(t *testing.T, pkg, name string) bool {
 	}
 	return false
 }
+
+var (
+	drawnLine    = regexp.MustCompile(`(?m)^ ?(\d+)  +\S`)
+	timelineLine = regexp.MustCompile("(?m)^\\| (\\d+) \\| `([a-z0-9-]+\\.txt)` \\| `(.+)` \\|$")
+)
+
+// Each line of the timeline that is drawn is shown by a scenario: it expects the line that is named.
+func TestTimelineOfKIP1289(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "docs", "kip-1289.md"))
+	require.NoError(t, err)
+	_, drawing, found := strings.Cut(string(text), "## A transaction on its way\n\n```text\n")
+	require.True(t, found)
+	drawing, table, found := strings.Cut(drawing, "\n```\n")
+	require.True(t, found)
+	table, _, found = strings.Cut(table, "\n## ")
+	require.True(t, found)
+	drawn, shown := drawnLine.FindAllStringSubmatch(drawing, -1), timelineLine.FindAllStringSubmatch(table, -1)
+	require.NotEmpty(t, drawn)
+	require.Len(t, shown, len(drawn))
+	for i, line := range drawn {
+		require.Equal(t, strconv.Itoa(i+1), line[1])
+		require.Equal(t, line[1], shown[i][1])
+		script, err := os.ReadFile(filepath.Join(scenarios, "kip1289", shown[i][2]))
+		require.NoError(t, err)
+		f, err := Parse(shown[i][2], script)
+		require.NoError(t, err)
+		var expected []string
+		for _, b := range f.blocks {
+			for _, l := range b.expected {
+				expected = append(expected, strings.TrimSpace(l))
+			}
+		}
+		assert.Contains(t, expected, strings.ReplaceAll(shown[i][3], `\|`, "|"), "line %d of the timeline", i+1)
+	}
+}
