@@ -160,10 +160,10 @@ type shareFetch struct {
 	// failing tells that there is no answer for the partitions, which fails the answer as a whole once there would be one.
 	failing bool
 	// loaded are the share partitions whose state this request was the first to ask for, early tells that there was no share coordinator to ask.
-	// cold are those that it has not asked for yet, in the order of the session: with timing=kafka their states come in one by one.
+	// cold are those that it has not asked for yet: with timing=kafka their states come in one by one.
 	// joining is the one of them that has just been asked for, nil for none: what is wrong with its state is told only later.
 	loaded  map[*sharePartition]bool
-	cold    []sharesession.Partition
+	cold    map[sharesession.Partition]bool
 	joining *sharesession.Partition
 	early   bool
 	// loads are what came of the session's partitions. With timing=kafka that is settled once for a request, however long it waits.
@@ -284,19 +284,21 @@ type shareOpen struct {
 // share coordinator answers, and the request is answered as soon as it has something: the answer leaves out those that have not joined. The share coordinator
 // is asked to store the acknowledgements before that, and so what they release is there once the first of them joins, or the start offset has moved.
 func (f *shareFetch) begin() shareResults {
-	f.findCold()
+	cold := f.findCold()
 	results := f.attempt(false)
-	if results == nil && len(f.cold) > 0 && f.settle() {
+	if results == nil && len(cold) > 0 && f.settle() {
 		results = f.attempt(false)
 	}
-	for results == nil && len(f.cold) > 0 {
-		f.joining, f.cold = &f.cold[0], f.cold[1:]
-		results = f.attempt(false)
+	for first := true; results == nil && len(cold) > 0; first = false {
+		f.joining = &cold[0]
+		delete(f.cold, cold[0])
+		if first || f.joins(cold[0]) { // the first attempt finds what the acknowledgements have released
+			results = f.attempt(false)
+		}
+		cold = cold[1:]
 	}
-	f.joining = nil
-	late := f.cold
-	f.cold = nil
-	for _, at := range late {
+	f.joining, f.cold = nil, nil
+	for _, at := range cold {
 		if p, code := f.find(at); code == errorcode.None {
 			f.read(&shareLoad{}, at, p)
 		}
@@ -304,15 +306,39 @@ func (f *shareFetch) begin() shareResults {
 	return results
 }
 
-// findCold finds the partitions whose state is not known yet, of which a request that may wait reads one after the other.
-func (f *shareFetch) findCold() {
+// findCold finds the partitions whose state is not known yet, of which a request that may wait reads one after the other, in the order of the session.
+func (f *shareFetch) findCold() (cold []sharesession.Partition) {
 	if f.caller.request.cluster.timing == TimingFast || f.q.MaxWaitMillis <= 0 || f.asksNothing() {
-		return
+		return nil
 	}
 	for _, at := range f.session.Partitions {
 		if p, code := f.find(at); code == errorcode.None && f.known(at, p) == nil {
-			f.cold = append(f.cold, at)
+			cold = append(cold, at)
 		}
+	}
+	f.cold = make(map[sharesession.Partition]bool, len(cold))
+	for _, at := range cold {
+		f.cold[at] = true
+	}
+	return cold
+}
+
+// joins reads the state of the partition that joins, and tells whether another attempt may acquire more than the one before: of thousands of partitions without
+// records each would look at all of them.
+func (f *shareFetch) joins(at sharesession.Partition) bool {
+	loaded := f.load(at)
+	switch sp := loaded.sp; {
+	case loaded.unready, sp == nil && loaded.late:
+		return false
+	case sp == nil, f.q.MinBytes <= 0:
+		return true
+	case !sp.mayAcquire():
+		return false
+	case sp.beyondLog(true), sp.available(1, int(f.q.MaxBytes)) > 0:
+		return true
+	default:
+		sp.lookUp() // as the attempt would have
+		return false
 	}
 }
 
@@ -498,7 +524,7 @@ func (f *shareFetch) look(at sharesession.Partition) (shareLoad, *partition) {
 func (f *shareFetch) read(l *shareLoad, at sharesession.Partition, p *partition) {
 	c, n := f.caller.request.cluster, f.caller.request.node
 	known := f.known(at, p) != nil
-	if slices.Contains(f.cold, at) || !known && n.unreachable(c.shareStatePartition(p.shareKey(f.caller.group))) != errorcode.None {
+	if f.cold[at] || !known && n.unreachable(c.shareStatePartition(p.shareKey(f.caller.group))) != errorcode.None {
 		l.unready = true
 		return
 	}
