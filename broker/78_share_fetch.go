@@ -601,7 +601,7 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 		ack := f.acks[at]
 		if ack != nil {
 			ack.answered = true
-			result.ackCode, result.ackMessage = ack.code, ack.message
+			result.acknowledged, result.ackCode, result.ackMessage = !ack.empty, ack.code, ack.message
 			if ack.leader != nil {
 				result.leader = ack.leader
 			}

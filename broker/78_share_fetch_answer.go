@@ -45,6 +45,7 @@ type shareFetchResult struct {
 	index        int32
 	errorCode    int16
 	errorMessage *string
+	acknowledged bool // the request had acknowledgements for it
 	ackCode      int16
 	ackMessage   *string
 	leader       *leaderHint // names the current leader after an error that a leader change explains

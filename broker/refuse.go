@@ -40,6 +40,15 @@ func unstored(a answer, code int16) bool {
 	case *shareAcknowledgeAnswer:
 		*p = shareAcknowledgeAnswer{version: p.version, errorCode: code}
 		return true
+	case *shareFetchAnswer: // what it has acquired is kept in memory alone
+		for i := range p.topics {
+			for j := range p.topics[i].partitions {
+				if r := &p.topics[i].partitions[j]; r.acknowledged && r.ackCode == errorcode.None {
+					r.ackCode = code
+				}
+			}
+		}
+		return true
 	case *protocol.TxnShareAcknowledgeResponse:
 		*p = protocol.TxnShareAcknowledgeResponse{APIKey: p.APIKey, ErrorCode: code}
 		return true

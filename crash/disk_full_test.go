@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -115,6 +116,54 @@ func TestDiskFullIsAnswered(t *testing.T) {
 		require.NoError(t, f())
 	}
 	require.Contains(t, m.logs.String(), "free space")
+	require.NoError(t, m.stop(t))
+}
+
+// A fetch of a share group goes on with a full disk, and says of the acknowledgements that it carries that they were not stored.
+func TestDiskFullShareFetch(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	fs, full := fullFS(vfs.NewMem())
+	m := bootMachine(t, fs, directory.FlushNever)
+	client := m.client(t, kgo.RequestRetries(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	defer client.Close()
+	prepareShareGroup(t, client)
+	for range 3 {
+		require.NoError(t, client.ProduceSync(ctx, &kgo.Record{Topic: topicName}).FirstErr())
+	}
+	topics, err := kadm.NewClient(client).ListTopics(ctx, topicName)
+	require.NoError(t, err)
+	group, member := shareGroup, newMemberID
+	joining := kmsg.NewPtrShareGroupHeartbeatRequest()
+	joining.GroupID, joining.MemberID, joining.SubscribedTopicNames = group, member, []string{topicName}
+	joined, err := client.Broker(1).Request(ctx, joining)
+	require.NoError(t, err)
+	require.Zero(t, joined.(*kmsg.ShareGroupHeartbeatResponse).ErrorCode)
+	q := kmsg.NewPtrShareFetchRequest()
+	q.GroupID, q.MemberID, q.MaxBytes, q.MaxRecords, q.BatchSize, q.MaxWaitMillis, q.MinBytes, q.ShareAcquireMode = &group, &member, 8<<20, 1, 1, 1000, 1, 1
+	q.Version = 2
+	q.Topics = []kmsg.ShareFetchRequestTopic{{TopicID: topics[topicName].ID, Partitions: []kmsg.ShareFetchRequestTopicPartition{{}}}}
+	fetch := func(acknowledged ...int64) kmsg.ShareFetchResponseTopicPartition {
+		p := &q.Topics[0].Partitions[0]
+		p.AcknowledgementBatches = nil
+		for _, offset := range acknowledged {
+			p.AcknowledgementBatches = append(p.AcknowledgementBatches, kmsg.ShareFetchRequestTopicPartitionAcknowledgementBatch{FirstOffset: offset, LastOffset: offset, AcknowledgeTypes: []int8{1}})
+		}
+		r, err := client.Broker(1).Request(ctx, q)
+		require.NoError(t, err)
+		q.ShareSessionEpoch++
+		require.Zero(t, r.(*kmsg.ShareFetchResponse).ErrorCode)
+		return r.(*kmsg.ShareFetchResponse).Topics[0].Partitions[0]
+	}
+	require.Len(t, fetch().AcquiredRecords, 1)
+	full.Store(true)
+	r := fetch(0)
+	require.ErrorIs(t, kerr.ErrorForCode(r.AcknowledgeErrorCode), kerr.KafkaStorageError)
+	require.EqualValues(t, 1, r.AcquiredRecords[0].FirstOffset)
+	full.Store(false)
+	r = fetch(1)
+	require.Zero(t, r.AcknowledgeErrorCode)
+	require.EqualValues(t, 2, r.AcquiredRecords[0].FirstOffset)
 	require.NoError(t, m.stop(t))
 }
 
