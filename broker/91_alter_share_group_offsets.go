@@ -12,10 +12,17 @@ import (
 //   - Begins the state of share partitions anew at the given offsets. The group must have no members; one that does not exist is made.
 //   - A topic that is named twice is answered once, with the partitions of both; of a partition that is named twice the last offset holds. Topics that do not
 //     exist are answered first.
+//   - Waits for share coordinators that are not there as a leader does that writes, and answers with COORDINATOR_NOT_AVAILABLE where they do not come.
 //   - A leader that still has the old state learns of it as its next write is fenced.
 
 const alterShareGroupOffsetsKey = 91
 
 func init() {
-	handlers[alterShareGroupOffsetsKey] = toGroupSaying(coordinatorMessage, func(q *kmsg.AlterShareGroupOffsetsRequest) string { return q.GroupID }, (*coordinator.Groups).AlterShareGroupOffsets)
+	handlers[alterShareGroupOffsetsKey] = toShareState((*coordinator.Groups).AlterShareGroupOffsets, func(q *kmsg.AlterShareGroupOffsetsRequest) (string, []string) {
+		var topics []string
+		for _, t := range q.Topics {
+			topics = append(topics, t.Topic)
+		}
+		return q.GroupID, topics
+	})
 }

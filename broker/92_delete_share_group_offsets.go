@@ -10,10 +10,17 @@ import (
 //
 // Behaviour: package coordinator.
 //   - Deletes the state of all share partitions of a topic. The group must have no members.
+//   - Waits for share coordinators, as AlterShareGroupOffsets.
 //   - What is deleted comes first, each topic once, in the order of java.util.HashMap; then what is not, as it was asked for.
 
 const deleteShareGroupOffsetsKey = 92
 
 func init() {
-	handlers[deleteShareGroupOffsetsKey] = toGroupSaying(coordinatorMessage, func(q *kmsg.DeleteShareGroupOffsetsRequest) string { return q.GroupID }, withoutTime((*coordinator.Groups).DeleteShareGroupOffsets))
+	handlers[deleteShareGroupOffsetsKey] = toShareState(withoutTime((*coordinator.Groups).DeleteShareGroupOffsets), func(q *kmsg.DeleteShareGroupOffsetsRequest) (string, []string) {
+		var topics []string
+		for _, t := range q.Topics {
+			topics = append(topics, t.Topic)
+		}
+		return q.GroupID, topics
+	})
 }

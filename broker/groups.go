@@ -118,15 +118,24 @@ func toGroupSaying[Q kmsg.Request, P any, R interface {
 	kmsg.Response
 }](why func(code int16) string, group func(Q) string, call groupCall[Q, R]) *handler {
 	return writing(locked(func(c *Cluster, r *request, q Q) kmsg.Response {
-		if code := c.notCoordinating(r.node, group(q)); code != errorcode.None {
-			p := q.ResponseKind()
-			if !refuse(p, code, why(code)) {
-				r.closing = fmt.Errorf("node %d does not coordinate group %q", r.node.id, group(q))
-			}
+		if p := refuseGroup(c, r, q, why, group(q)); p != nil {
 			return p
 		}
 		return callGroups(c, r, q, call)
 	}))
+}
+
+// refuseGroup is the answer of a node that does not coordinate a group, nil of one that does.
+func refuseGroup(c *Cluster, r *request, q kmsg.Request, why func(code int16) string, group string) kmsg.Response {
+	code := c.notCoordinating(r.node, group)
+	if code == errorcode.None {
+		return nil
+	}
+	p := q.ResponseKind()
+	if !refuse(p, code, why(code)) {
+		r.closing = fmt.Errorf("node %d does not coordinate group %q", r.node.id, group)
+	}
+	return p
 }
 
 // notStored is what a coordinator answers whose state could not be stored. Apache Kafka makes it of KAFKA_STORAGE_ERROR
@@ -146,7 +155,7 @@ func callGroups[Q kmsg.Request, P any, R interface {
 	}
 	if err := c.groupEffects(&e); err != nil {
 		c.log.Error("a group's state could not be stored", "api", r.api.Name, "error", err)
-		if r.parked {
+		if p == nil {
 			return nil
 		}
 		if !unstored(p, notStored) {

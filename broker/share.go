@@ -169,7 +169,7 @@ func (c *Cluster) shareStateChanges(changes []coordinator.ShareStateChange, e *c
 
 // changeShareState initialises or deletes the state of one share partition.
 func (c *Cluster) changeShareState(k sharecoordinator.Key, change *coordinator.ShareStateChange, startOffset int64) error {
-	if kept := c.shareStatePartition(k); kept != nil && (kept.leader == noLeader || kept.coordinator != coordinatorActive) {
+	if !c.shareStatePartition(k).keepsShareState() {
 		return fmt.Errorf("state of share partition %s: its share coordinator is not there", k)
 	}
 	var record sharecoordinator.Record

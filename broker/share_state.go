@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
@@ -39,6 +41,58 @@ func (n *node) unreachable(kept *partition) int16 {
 		return errorcode.NetworkException
 	}
 	return kept.notCoordinating(at)
+}
+
+// toShareState makes the handler of an API that has the group coordinator change the state of a group's share partitions: of topics that the request names, as
+// names tells. It waits for share coordinators as a leader does that writes (PersisterStateManager).
+func toShareState[Q kmsg.Request, P any, R interface {
+	*P
+	kmsg.Response
+}](call groupCall[Q, R], names func(Q) (group string, topics []string)) *handler {
+	var attempt func(c *Cluster, r *request, q Q, attempts int) kmsg.Response
+	attempt = func(c *Cluster, r *request, q Q, attempts int) kmsg.Response {
+		group, topics := names(q)
+		if p := refuseGroup(c, r, q, coordinatorMessage, group); p != nil {
+			return p
+		}
+		switch {
+		case c.keepsShareState(group, topics):
+			return callGroups(c, r, q, call)
+		case attempts >= shareWriteAttempts:
+			p := q.ResponseKind()
+			refuse(p, errorcode.CoordinatorNotAvailable, coordinatorMessage(errorcode.CoordinatorNotAvailable))
+			return p
+		}
+		again := c.after(shareWriteBackoff<<(attempts-1), func() {
+			if p := attempt(c, r, q, attempts+1); p != nil {
+				r.complete(p)
+			}
+		})
+		r.park(func() { again.Stop() })
+		return nil
+	}
+	return writing(locked(func(c *Cluster, r *request, q Q) kmsg.Response { return attempt(c, r, q, 1) }))
+}
+
+// keepsShareState tells whether the share coordinators of a group's share partitions in topics are there.
+func (c *Cluster) keepsShareState(group string, topics []string) bool {
+	for _, name := range topics {
+		t := c.topics[name]
+		if t == nil {
+			continue
+		}
+		for _, p := range t.partitions {
+			if !c.shareStatePartition(p.shareKey(group)).keepsShareState() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// keepsShareState tells whether a partition of __share_group_state has a share coordinator, as it does before that topic is made, where it is nil.
+func (p *partition) keepsShareState() bool {
+	return p == nil || p.leader != noLeader && p.coordinator == coordinatorActive
 }
 
 // shareState makes a call of the share coordinator for one share partition of a request and stores the record that it returns. It returns
