@@ -131,8 +131,8 @@ var notOffered = &handler{handle: func(r *request) (answer, error) {
 	if q == nil {
 		return nil, reason
 	}
-	if err := q.ReadFrom(r.body); err != nil {
-		return nil, fmt.Errorf("%w: %w", protocol.ErrMalformed, err)
+	if err := r.read(q); err != nil {
+		return nil, err
 	}
 	p := q.ResponseKind()
 	if r.api.NeedsPlugin || !refuse(p, errorcode.UnsupportedVersion, reason.Error()) {

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime/debug"
@@ -36,6 +37,7 @@ type request struct {
 	handler  *handler
 	flexible bool
 	body     []byte
+	refused  error // why the body is not one to be decoded
 
 	// commit stands for the writes that must be durable before the answer leaves. Guarded by the cluster's lock
 	// until the answer is handed over.
@@ -79,9 +81,7 @@ func (c *connection) parse(frame []byte) (*request, error) {
 	if r.body, err = protocol.ParseRequestRest(&r.header, frame, r.flexible); err != nil {
 		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, h.Version, err)
 	}
-	if err := r.admit(); err != nil {
-		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, h.Version, err)
-	}
+	r.refused = r.admit()
 	r.arrive()
 	return r, nil
 }
@@ -108,9 +108,12 @@ func (r *request) start() (a answer, err error) {
 		r.silent = true
 		return nil, nil
 	}
-	if r.faulty != nil {
+	switch {
+	case r.refused != nil:
+		err = r.refused
+	case r.faulty != nil:
 		a, err = r.guarded(r.faulty.start)
-	} else {
+	default:
 		a, err = r.guarded(r.handle)
 	}
 	if err != nil {
@@ -279,18 +282,22 @@ func decode[Q kmsg.Request](r *request) (Q, error) {
 // decode reads the body of a request whose key kmsg knows.
 func (r *request) decode() (kmsg.Request, error) {
 	q := r.api.NewRequest(r.header.Version)
-	if err := q.ReadFrom(r.body); err != nil {
-		return q, fmt.Errorf("%w: %w", protocol.ErrMalformed, err)
-	}
-	if r.heavy() {
-		if n := elements(reflect.ValueOf(q).Elem()); n > maxElements {
-			return q, fmt.Errorf("a request whose lists have %d elements, it may have %d", n, maxElements)
-		}
+	if err := r.read(q); err != nil {
+		return q, err
 	}
 	if !utf8.Valid(r.body) { // binary fields make this common; strings that are wrong are not
 		replaceMalformed(reflect.ValueOf(q).Elem())
 	}
 	return q, nil
+}
+
+// read decodes the body. Which of its bytes are wrong admit has said; kmsg's errors say nothing of them.
+func (r *request) read(q kmsg.Request) error {
+	err := q.ReadFrom(r.body)
+	if err == nil || errors.Is(err, protocol.ErrMalformed) {
+		return err
+	}
+	return fmt.Errorf("%w: its fields cannot be decoded", protocol.ErrMalformed)
 }
 
 // replaceMalformed replaces bytes of strings that are no UTF-8 by U+FFFD, each, as Java does where it reads a string.

@@ -21,7 +21,7 @@ func (c *Cluster) Requests(q requestlog.Query) ([]requestlog.Entry, error) {
 // arrive does what is to be done with a request before it is started: it logs it and finds the faults that act on it.
 func (r *request) arrive() {
 	c := r.cluster
-	faulty := c.faults.any.Load() && !r.conn.silenced.Load()
+	faulty := c.faults.any.Load() && !r.conn.silenced.Load() && r.refused == nil // what is no request is not what a fault is for
 	if c.requestLog == nil && !faulty {
 		return
 	}
@@ -71,7 +71,7 @@ func (r *request) depart(a answer, err error) {
 
 // message decodes the request, nil where it cannot be.
 func (r *request) message() kmsg.Request {
-	if !r.cluster.offers(r.api, r.header.Version) || r.api.NewRequest(r.header.Version) == nil {
+	if r.refused != nil || !r.cluster.offers(r.api, r.header.Version) || r.api.NewRequest(r.header.Version) == nil {
 		return nil
 	}
 	q, err := r.decode()
