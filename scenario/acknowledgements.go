@@ -3,7 +3,9 @@ package scenario
 import (
 	"strconv"
 	"strings"
+	"unicode"
 
+	"kshare/internal/spelling"
 	"kshare/protocol/errorcode"
 )
 
@@ -21,9 +23,9 @@ type acknowledgement struct {
 
 var acknowledgeTypes = map[string]int8{"gap": 0, "accept": 1, "release": 2, "reject": 3, "renew": 4}
 
-// parseAcknowledgements reads words like: orders-0 0-4=accept 5-6=release,gap orders-1 0=reject. A range without types has none.
-func parseAcknowledgements(words []string) (all []acknowledgements, err error) {
-	for _, w := range words {
+// acknowledgements reads the words from a place on, like: orders-0 0-4=accept 5-6=release,gap orders-1 0=reject. A range without types has none.
+func (c *call) acknowledgements(from int) (all []acknowledgements, err error) {
+	for _, w := range c.words[from:] {
 		offsets, types, isRange := strings.Cut(w, "=")
 		if !isRange {
 			p, err := parsePartition(w)
@@ -32,6 +34,9 @@ func parseAcknowledgements(words []string) (all []acknowledgements, err error) {
 			}
 			all = append(all, acknowledgements{partition: p})
 			continue
+		}
+		if offsets != "" && unicode.IsLetter(rune(offsets[0])) {
+			return nil, mistakef("%s has no option %q%s", c.name, offsets, spelling.DidYouMean(offsets, c.optionNames))
 		}
 		if len(all) == 0 {
 			return nil, mistakef("%s: the partition comes before its offsets, like orders-0 0-4=accept", w)
@@ -69,7 +74,7 @@ func acknowledgeType(s string) (int8, error) {
 // checkAcknowledgements checks the words from a place on.
 func checkAcknowledgements(from int) func(*call) error {
 	return func(c *call) error {
-		_, err := parseAcknowledgements(c.words[from:])
+		_, err := c.acknowledgements(from)
 		return err
 	}
 }

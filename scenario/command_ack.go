@@ -46,7 +46,7 @@ ok
 }
 
 func shareAcknowledge(s *step, c *call) error {
-	acks, err := parseAcknowledgements(c.words[2:])
+	acks, err := c.acknowledgements(2)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ type fetchOptions struct {
 var acquireModes = map[string]int8{"batch_optimized": 0, "record_limit": 1}
 
 func parseFetch(c *call) (o fetchOptions, err error) {
-	if o.acks, err = parseAcknowledgements(c.words[2:]); err != nil {
+	if o.acks, err = c.acknowledgements(2); err != nil {
 		return o, err
 	}
 	if o.renew, err = c.flag("renew"); err != nil {

@@ -49,7 +49,7 @@ persisted: start 0, state epoch 2; 0-1 ACKNOWLEDGED count 1, 2 ARCHIVED count 1
 }
 
 func txnAck(s *step, c *call) error {
-	acks, err := parseAcknowledgements(c.words[3:])
+	acks, err := c.acknowledgements(3)
 	if err != nil {
 		return err
 	}
