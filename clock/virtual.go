@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// Last is the latest time to start a virtual clock at or to move it to: RFC 3339 and JSON have no form for a year of five digits, and what is
+// due later is still to have one.
+var Last = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // Virtual is a clock that stands still until it is advanced.
 //
 // Timers fire in the order of (deadline, order of AfterFunc), each with Now() equal to its own deadline, in

@@ -34,7 +34,7 @@ type Node struct {
 type Time struct {
 	Clock     string     `json:"clock" values:"virtual,machine" doc:"a virtual clock moves when it is told, the machine's by itself"`
 	Now       time.Time  `json:"now"`
-	NextTimer *time.Time `json:"nextTimer" doc:"when the next thing happens that waits for a time; null where nothing does and on the machine's clock"`
+	NextTimer *time.Time `json:"nextTimer" doc:"when the next thing happens that waits for a time; null where nothing does before the year 10000 and on the machine's clock"`
 }
 
 func (s *server) getCluster(context.Context, *struct{}) (*Cluster, error) {
@@ -63,7 +63,7 @@ func (s *server) time() Time {
 		return Time{Clock: "machine", Now: s.cluster.Clock().Now().UTC()}
 	}
 	t := Time{Clock: "virtual", Now: v.Now().UTC()}
-	if next, ok := v.NextDeadline(); ok {
+	if next, ok := v.NextDeadline(); ok && next.UTC().Year() <= 9999 {
 		next = next.UTC()
 		t.NextTimer = &next
 	}
@@ -84,7 +84,7 @@ func (s *server) virtual() (*clock.Virtual, error) {
 }
 
 type advance struct {
-	By time.Duration `json:"by" doc:"how far"`
+	By time.Duration `json:"by" doc:"how far, 24000h at most; no time after the year 9998 is reached"`
 }
 
 // maxAdvance is how far one request may move time.
@@ -100,7 +100,11 @@ func (s *server) advance(ctx context.Context, q *advance) (*Time, error) {
 	}
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	for end := v.Now().Add(q.By); ; {
+	end := v.Now().Add(q.By)
+	if err := reachable(end); err != nil {
+		return nil, err
+	}
+	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err // nobody waits any more
 		}
@@ -113,6 +117,14 @@ func (s *server) advance(ctx context.Context, q *advance) (*Time, error) {
 	return &t, nil
 }
 
+// reachable refuses to move time to where answers could not say it.
+func reachable(end time.Time) error {
+	if end.After(clock.Last) {
+		return refuse(http.StatusConflict, "time would be %s: it can be moved to %s at most", end.UTC().Format("2006-01-02T15:04:05Z"), clock.Last.Format(time.RFC3339))
+	}
+	return nil
+}
+
 func (s *server) advanceToNextTimer(context.Context, *struct{}) (*Time, error) {
 	v, err := s.virtual()
 	if err != nil {
@@ -123,6 +135,9 @@ func (s *server) advanceToNextTimer(context.Context, *struct{}) (*Time, error) {
 	next, ok := v.NextDeadline()
 	if !ok {
 		return nil, refuse(http.StatusConflict, "nothing in the cluster waits for a time")
+	}
+	if err := reachable(next); err != nil {
+		return nil, err
 	}
 	v.AdvanceToNext(next)
 	t := s.time()

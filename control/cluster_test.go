@@ -43,6 +43,23 @@ func TestTime(t *testing.T) {
 	require.Contains(t, a.refused(http.StatusBadRequest, http.MethodPost, "/v1/time/advance", map[string]any{}), `the field "by" is missing`)
 }
 
+// What a request may not reach it does not reach half: time stands where it stood, and each answer can say when that is.
+func TestTimeEnds(t *testing.T) {
+	start := clock.Last.Add(-time.Hour)
+	a := newAPI(t, kshare.WithClock(clock.NewVirtual(start)))
+	var now control.Time
+	for _, by := range []string{"1h0m0.001s", "24000h"} {
+		require.Contains(t, a.refused(http.StatusConflict, http.MethodPost, "/v1/time/advance", map[string]any{"by": by}), "it can be moved to 9999-01-01T00:00:00Z at most")
+		a.get("/v1/time", &now)
+		require.Equal(t, start, now.Now)
+	}
+	require.Contains(t, a.scenario("advance 2h\n").Stopped.Reason, "time would be 9999-01-01T01:00:00Z: it can be moved to 9999-01-01T00:00:00Z at most")
+	a.post("/v1/time/advance", map[string]any{"by": "1h"}, &now)
+	require.Equal(t, clock.Last, now.Now)
+	a.run(acquire) // whose locks end later
+	require.Contains(t, a.refused(http.StatusConflict, http.MethodPost, "/v1/time/advance-to-next-timer", nil), "it can be moved to 9999-01-01T00:00:00Z at most")
+}
+
 func TestMachineClockIsNotMoved(t *testing.T) {
 	a := newAPI(t, kshare.WithClock(clock.Machine{}))
 	var now control.Time

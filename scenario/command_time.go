@@ -1,6 +1,10 @@
 package scenario
 
-import "time"
+import (
+	"time"
+
+	"kshare/clock"
+)
 
 func init() {
 	register(&command{
@@ -34,6 +38,9 @@ orders-0: acquired 0 count 2, lock 30s
 			}
 			if d > longestWait && !s.target.virtual() {
 				return endsComparison{"time is moved by " + show(d) + ", which is not waited for"}
+			}
+			if end := s.target.now().Add(d); end.After(clock.Last) {
+				return mistakef("time would be %s: it can be moved to %s at most", end.UTC().Format("2006-01-02T15:04:05Z"), clock.Last.Format(time.RFC3339))
 			}
 			return s.sleep(d)
 		},

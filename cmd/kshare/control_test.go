@@ -111,6 +111,7 @@ func TestWrongControlFlags(t *testing.T) {
 		"add --http":                       {"--clock", "virtual"},
 		"add --clock virtual":              {"--clock-start", "2027-01-01T00:00:00Z"},
 		"is no time like":                  {"--clock", "virtual", "--http", "127.0.0.1:0", "--clock-start", "yesterday"},
+		"reaches 9999-01-01T00:00:00Z":     {"--clock", "virtual", "--http", "127.0.0.1:0", "--clock-start", "9999-06-01T00:00:00Z"},
 		"--http \"8080\" is not host:port": {"--http", "8080"},
 		"--http: listen tcp":               {"--http", "127.0.0.1:99999"},
 		"a request log has 1 to":           {"--http", "127.0.0.1:0", "--request-log", "-1"},

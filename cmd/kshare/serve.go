@@ -239,6 +239,9 @@ func (f *serveFlags) clockOption() (kshare.Option, error) {
 		if start, err = time.Parse(time.RFC3339, f.clockStart); err != nil {
 			return nil, fmt.Errorf("--clock-start %q is no time like 2027-01-01T00:00:00Z", f.clockStart)
 		}
+		if start.After(clock.Last) {
+			return nil, fmt.Errorf("--clock-start %s is too late: a virtual clock reaches %s at most", f.clockStart, clock.Last.Format(time.RFC3339))
+		}
 	}
 	return kshare.WithClock(clock.NewVirtual(start)), nil
 }
