@@ -29,14 +29,16 @@ import (
 
 // Cluster is N nodes and what they share.
 type Cluster struct {
-	clock    clock.Clock
-	timing   Timing
-	line     release.Line
-	traits   *release.Traits
-	store    storage.Store
-	log      *slog.Logger
-	static   *config.Static
-	maxFrame int // socket.request.max.bytes
+	clock  clock.Clock
+	timing Timing
+	line   release.Line
+	traits *release.Traits
+	// forceShare is group.share.enable, which only Kafka 4.2 has: share groups are on whatever share.version says.
+	forceShare bool
+	store      storage.Store
+	log        *slog.Logger
+	static     *config.Static
+	maxFrame   int // socket.request.max.bytes
 	// unstableVersions tells that versions are offered which Kafka has not finished (unstable.api.versions.enable).
 	unstableVersions bool
 	nameID           func(topic string) [16]byte // Options.TopicID
@@ -95,6 +97,7 @@ func New(o Options) (*Cluster, error) {
 		nameID:           o.TopicID,
 		listen:           o.Listen,
 		maxFrame:         int(o.Config.Values().Int("socket.request.max.bytes")),
+		forceShare:       o.Config.Values().Bool("group.share.enable"),
 		unstableVersions: o.Config.Values().Bool("unstable.api.versions.enable"),
 		topics:           map[string]*topic{},
 		topicsByID:       map[[16]byte]*topic{},

@@ -56,8 +56,10 @@ func newShare(c *Cluster) *share {
 	return s
 }
 
-// shareEnabled tells whether share groups are switched on (share.version).
-func (c *Cluster) shareEnabled() bool { return c.features.Levels["share.version"] >= 1 }
+// shareEnabled tells whether share groups are switched on, by share.version or group.share.enable.
+func (c *Cluster) shareEnabled() bool {
+	return c.forceShare || c.features.Levels["share.version"] >= 1
+}
 
 // loadShare rebuilds the share coordinator's state from __share_group_state.
 func (c *Cluster) loadShare() error {

@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +49,27 @@ func TestLockExpiresAtItsDeadline(t *testing.T) {
 				assert.Equal(t, errorcode.InvalidRecordState, m1.acknowledge(1, 1, accept).ErrorCode)
 			}, kshare.WithClock(now), kshare.WithTiming(timing), kshare.WithTopic("t", 1))
 		})
+	}
+}
+
+// In Kafka 4.2 a broker's configuration switches share groups on that share.version leaves off.
+func TestShareGroupsAreEnabledByConfiguration(t *testing.T) {
+	for _, enabled := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, c *kshare.Cluster) {
+			q := kmsg.NewPtrShareGroupHeartbeatRequest()
+			q.Version, q.GroupID, q.MemberID, q.SubscribedTopicNames = 1, "g", "m", []string{"t"}
+			client := newClient(t, c)
+			makeCoordinators(t, client)
+			code := send[*kmsg.ShareGroupHeartbeatResponse](t, client, q).ErrorCode
+			if !enabled {
+				require.Equal(t, errorcode.UnsupportedVersion, code)
+				return
+			}
+			require.Zero(t, code)
+			m := startGroup(t, c, "other", "t")
+			produce(t, m.client, "t", 0, 3)
+			require.Equal(t, []delivered{{0, 2, 1}}, acquired(t, m.fetch(time.Second)))
+		}, kshare.WithKafkaVersion("4.2"), kshare.WithFeature("share.version", 0), kshare.WithConfig("group.share.enable", strconv.FormatBool(enabled)), kshare.WithTopic("t", 1))
 	}
 }
 

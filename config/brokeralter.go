@@ -13,6 +13,12 @@ import (
 // checkBrokerChange checks all that would be set for a broker, or for all brokers where name is "".
 // Source: server DynamicBrokerConfig.java validateConfigs and core DynamicBrokerConfig.scala validate.
 func (s *State) checkBrokerChange(nodeID int32, name string, set map[string]string) *refusal {
+	for key := range set {
+		if k := anyBrokerKey(key); k != nil && !has(s.line, k) { // of another line: taken unseen, like all that is unknown
+			set = maps.Clone(set)
+			delete(set, key)
+		}
+	}
 	bad := func(format string, args ...any) *refusal {
 		return refuse(errorcode.InvalidRequest, fmt.Sprintf(format, args...))
 	}
@@ -28,7 +34,7 @@ func (s *State) checkBrokerChange(nodeID int32, name string, set map[string]stri
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(set)) {
-		if k := brokerKey(key); k != nil {
+		if k := anyBrokerKey(key); k != nil {
 			if _, err := k.Parse(set[key]); err != nil {
 				return bad("%v", err)
 			}

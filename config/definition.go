@@ -84,13 +84,15 @@ type Key struct {
 	Internal bool         // described only where it is set
 	Dynamic  Dynamic      // of broker keys
 	Since    release.Line // the line that has brought it
+	Until    release.Line // the last line that has it, 0 where all later ones do
 	// BrokerSynonym is the broker key that a topic or group key falls back to, "" for none.
 	BrokerSynonym string
 
 	// runtimeOnly keys are no part of a static configuration and are described only where they are set.
 	runtimeOnly bool
 
-	line     int // of definitions, from 0
+	line     int    // of definitions, from 0
+	doc      string // of a key that is not among the definitions
 	check    validator
 	distinct bool // a list that drops repeated elements
 
@@ -102,6 +104,9 @@ type Key struct {
 func (k *Key) Doc() string {
 	if k.runtimeOnly {
 		return ""
+	}
+	if k.doc != "" {
+		return k.doc
 	}
 	return docs()[k.line]
 }
@@ -154,6 +159,9 @@ var tables = sync.OnceValue(func() *[scopes]table {
 	for _, name := range throttledRates {
 		k := &Key{Name: name, Scope: ScopeBroker, Type: Long, Default: &unthrottled, Internal: true, Dynamic: ClusterWide, runtimeOnly: true, check: inRange("0", "_")}
 		ts[ScopeBroker].add(k)
+	}
+	for _, k := range removed {
+		ts[k.Scope].add(k)
 	}
 	noteBrought(&ts)
 	return &ts

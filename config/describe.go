@@ -193,7 +193,7 @@ func newSynonym(name string, value *string, source kmsg.ConfigSource) synonym {
 func (d *describer) brokerSynonyms(own string) []synonym {
 	n := d.nodes[d.node]
 	names := brokerSynonyms(own)
-	hidden := hidesValue(brokerKey(own))
+	hidden := hidesValue(brokerKey(d.line, own))
 	var syns []synonym
 	add := func(name, value string, source kmsg.ConfigSource) {
 		switch {
@@ -215,7 +215,7 @@ func (d *describer) brokerSynonyms(own string) []synonym {
 		}
 	}
 	for _, name := range names {
-		if k := Lookup(ScopeBroker, name); k != nil && k.Default != nil && !k.runtimeOnly {
+		if k := Lookup(ScopeBroker, name); has(d.line, k) && k.Default != nil && !k.runtimeOnly {
 			add(name, *k.Default, kmsg.ConfigSourceDefaultConfig)
 		}
 	}
@@ -250,7 +250,7 @@ func (d *describer) broker() []entry {
 			continue
 		}
 		text, ok := set[name]
-		if Lookup(ScopeBroker, name) != nil {
+		if has(d.line, Lookup(ScopeBroker, name)) {
 			text, ok = values.Text(name)
 		}
 		out = append(out, d.brokerEntry(name, text, ok, d.brokerSynonyms(name)))
@@ -267,7 +267,7 @@ func (d *describer) allBrokers() []entry {
 		}
 		text := d.forAll[name]
 		y := newSynonym(name, &text, kmsg.ConfigSourceDynamicDefaultBrokerConfig)
-		if hidesValue(brokerKey(name)) {
+		if hidesValue(brokerKey(d.line, name)) {
 			y.Value = nil
 		}
 		out = append(out, d.brokerEntry(name, text, true, []synonym{y}))
@@ -276,7 +276,7 @@ func (d *describer) allBrokers() []entry {
 }
 
 func (d *describer) brokerEntry(name, text string, notNull bool, syns []synonym) entry {
-	k := brokerKey(name)
+	k := brokerKey(d.line, name)
 	e := d.entry(k, name, syns)
 	e.ReadOnly = k == nil || k.Dynamic == ReadOnly || k.Name != name
 	e.IsSensitive = hidesValue(k)

@@ -41,4 +41,16 @@ func noteBrought(ts *[scopes]table) {
 }
 
 // has tells whether a line has a key, which is nil where none has it.
-func has(line release.Line, k *Key) bool { return k != nil && k.Since <= line }
+func has(line release.Line, k *Key) bool {
+	return k != nil && k.Since <= line && (k.Until == 0 || line <= k.Until)
+}
+
+// removed are the keys that an earlier line has and the definitions, which are the latest line's, have not.
+var removed = []*Key{
+	{ // Source: 4.2 group-coordinator ShareGroupConfig.
+		Name: "group.share.enable", Scope: ScopeBroker, Type: Boolean, Default: &off, Internal: true, Until: release.Kafka42,
+		doc: "Enable share groups on the broker.",
+	},
+}
+
+var off = "false"

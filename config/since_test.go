@@ -37,6 +37,41 @@ func TestStaticOfAnOlderLine(t *testing.T) {
 	require.EqualError(t, err, "file: unknown broker configuration errors.deadletterqueue.topic.name.prefix: Apache Kafka 4.3 has no such key, 4.4 has")
 }
 
+// A key that a later line has removed is one of the earlier alone: the later one refuses it at its start and takes it unseen at run time, like all that
+// it does not know.
+func TestKeyOfAnOlderLine(t *testing.T) {
+	enable := []Property{{"group.share.enable", "true", "file"}}
+	static, err := ParseFor(release.Kafka42, enable)
+	require.NoError(t, err)
+	require.True(t, static.Values().Bool("group.share.enable"))
+	_, err = ParseFor(release.Kafka42, []Property{{"group.share.enable", "maybe", "file"}})
+	require.ErrorContains(t, err, "group.share.enable")
+	for line := release.Kafka43; line <= release.Latest; line++ {
+		_, err := ParseFor(line, enable)
+		require.EqualError(t, err, "file: unknown broker configuration group.share.enable: it was removed after Kafka 4.2; share groups are switched by the feature share.version")
+	}
+	for line := release.Kafka42; line <= release.Latest; line++ {
+		static, err := ParseFor(line, nil)
+		require.NoError(t, err)
+		s := NewState(topicSet{}, true, 1)
+		s.UseLine(line)
+		s.AddNode(1, static)
+		q := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		r := kmsg.NewIncrementalAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeBroker, "1"
+		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		c.Name, c.Value = "group.share.enable", kmsg.StringPtr("true")
+		r.Configs = append(r.Configs, c)
+		q.Resources = append(q.Resources, r)
+		p, _ := s.IncrementalAlterConfigs(1, q)
+		if line == release.Kafka42 {
+			require.Equal(t, "Cannot update these configs dynamically: [group.share.enable]", *p.Resources[0].ErrorMessage)
+		} else {
+			require.Zero(t, p.Resources[0].ErrorCode)
+		}
+	}
+}
+
 // A line does not describe what it does not have, nor does it answer it with a new topic.
 func TestDescribeOfAnOlderLine(t *testing.T) {
 	static, err := ParseFor(release.Kafka43, nil)

@@ -75,7 +75,7 @@ func (s *Static) Values() *Values { return s.values() }
 
 // staticKey finds a broker key's definition, also behind a listener's prefix.
 func staticKey(line release.Line, name string) (*Key, error) {
-	if k := brokerKey(name); k != nil {
+	if k := anyBrokerKey(name); k != nil && (has(line, k) || k.Until == 0) {
 		if !has(line, k) {
 			return nil, fmt.Errorf("unknown broker configuration %s: Apache Kafka %s has no such key, %s has", name, line, k.Since)
 		}
@@ -124,8 +124,16 @@ func listenerBase(name string) (base string, ok bool) {
 // mechanismKeys may stand behind a listener's prefix and a SASL mechanism.
 var mechanismKeys = []string{"sasl.jaas.config", "sasl.login.callback.handler.class", "sasl.login.class", "sasl.server.callback.handler.class", "connections.max.reauth.ms"}
 
-// brokerKey is Lookup of a broker key that may have a listener's prefix.
-func brokerKey(name string) *Key {
+// brokerKey is Lookup of a broker key that may have a listener's prefix, nil for one that a line does not have.
+func brokerKey(line release.Line, name string) *Key {
+	if k := anyBrokerKey(name); has(line, k) {
+		return k
+	}
+	return nil
+}
+
+// anyBrokerKey is brokerKey for the keys of all lines.
+func anyBrokerKey(name string) *Key {
 	if base, ok := listenerBase(name); ok {
 		name = base
 	}
@@ -140,7 +148,7 @@ var renamed = map[string]string{
 	"share.group.max.record.lock.duration.ms": "its name is group.share.max.record.lock.duration.ms",
 	"group.share.record.lock.partition.limit": "its name is group.share.partition.max.record.locks",
 	"group.share.max.groups":                  "it was removed; group.share.max.share.sessions bounds the sessions of a broker",
-	"group.share.enable":                      "it was removed; share groups are switched by the feature share.version",
+	"group.share.enable":                      "it was removed after Kafka 4.2; share groups are switched by the feature share.version",
 	"unstable.api.versions":                   "its name is unstable.api.versions.enable",
 	"zookeeper.connect":                       "it was removed with ZooKeeper in Kafka 4.0",
 	"inter.broker.protocol.version":           "it was removed in Kafka 4.0; the feature metadata.version takes its place",
@@ -162,7 +170,9 @@ var renamed = map[string]string{
 func nearestKey(name string) string {
 	var known []string
 	for _, k := range Keys(ScopeBroker) {
-		known = append(known, k.Name)
+		if k.Until == 0 {
+			known = append(known, k.Name)
+		}
 	}
 	return spelling.Nearest(name, known)
 }
