@@ -68,7 +68,7 @@ func (r *reader) uvarint() uint32 {
 	return uint32(v)
 }
 
-// arrayLen reads the length of an array whose elements take at least size bytes each; null counts as 0.
+// arrayLen reads the length of an array whose elements take at least size bytes each; null, which fields.Check refuses, counts as 0.
 func (r *reader) arrayLen(size int) int {
 	n := int(int32(r.uvarint()) - 1)
 	if n > len(r.b)/size {

@@ -6,6 +6,7 @@ import (
 
 // ShareRequests decodes the requests of share consumers, which come in numbers and may carry a type for each record. A request that it
 // returned is valid until it decodes the next one of the same API: their memory is the same. Unknown tagged fields are left out.
+// What is null that may not be, and how many elements there are, fields.Check says before.
 type ShareRequests struct {
 	fetch           kmsg.ShareFetchRequest
 	fetchTopics     arena[kmsg.ShareFetchRequestTopic]
