@@ -32,7 +32,7 @@ var rooms = [][]string{
 	{"storage/internal/runs"},
 	{"config"},
 	{"kip1289", "shareclient"},
-	{"protocol/describe"},
+	{"protocol/describe", "protocol/fields"},
 	{"protocol"},
 	{"protocol/errorcode", "clock", "release", "internal/memorynet", "internal/handover", "internal/spelling", "internal/javamap"},
 }
