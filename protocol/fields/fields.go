@@ -59,6 +59,7 @@ type layout struct {
 	steps    []step
 	flexible bool
 	tagged   []step
+	foreign  []*field // that have a tag in other versions
 }
 
 // step is a field of a struct, or several of a fixed size in a row.
@@ -75,6 +76,9 @@ func layOut(fs []field, version int16, flexible bool) *layout {
 	for i := range fs {
 		f := &fs[i]
 		if !f.versions.has(version) {
+			if f.tagged != (span{}) {
+				l.foreign = append(l.foreign, f)
+			}
 			continue
 		}
 		s := step{field: f, nullable: f.nullable.has(version)}
@@ -253,8 +257,11 @@ func (w *walk) step(s *step) *problem {
 		if p := w.skip(1); p != nil {
 			return p.within(s.field, -1)
 		}
-		if int8(w.body[from]) < 0 {
+		switch present := int8(w.body[from]); {
+		case present == -1:
 			return nil
+		case present < -1: // null to Kafka, not to the decoders
+			return (&problem{at: from, what: fmt.Sprintf("%d in place of -1 or 1", present)}).within(s.field, -1)
 		}
 	}
 	return w.element(s, false, -1)
@@ -373,6 +380,11 @@ func (w *walk) tag(l *layout) *problem {
 			w.body = whole
 		}
 	}
+	for _, f := range l.foreign {
+		if f.tag == tag {
+			return (&problem{at: from, what: fmt.Sprintf("tag %d, which the version does not have", tag)}).within(f, -1)
+		}
+	}
 	w.at = end
 	return nil
 }
@@ -397,20 +409,24 @@ func (w *walk) length(size int) (int, *problem) {
 	return int(int32(binary.BigEndian.Uint32(b))), nil
 }
 
-// uvarint reads an unsigned varint of at most five bytes. Bits beyond the 32nd are lost, as in Kafka's ByteUtils.
+// uvarint reads an unsigned varint of at most 32 bits. Kafka's ByteUtils drops the bits of a fifth byte that are beyond them, where the decoders refuse
+// the varint.
 func (w *walk) uvarint() (v uint32, p *problem) {
 	for i := range binary.MaxVarintLen32 {
 		if w.at+i >= len(w.body) {
 			return 0, &problem{at: w.at, what: "the bytes end inside of a varint"}
 		}
 		b := w.body[w.at+i]
+		if i == binary.MaxVarintLen32-1 && b > 0x0f {
+			break
+		}
 		v |= uint32(b&0x7f) << (7 * i)
 		if b < 0x80 {
 			w.at += i + 1
 			return v, nil
 		}
 	}
-	return 0, &problem{at: w.at, what: "a varint of more than five bytes"}
+	return 0, &problem{at: w.at, what: "a varint of more than 32 bits"}
 }
 
 // skip skips bytes.

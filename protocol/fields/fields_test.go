@@ -197,8 +197,10 @@ func TestWhatIsWrong(t *testing.T) {
 		{"inside a string", fetch, 2, []byte{9, 'g'}, "GroupId at byte 0 of the body's 2: a string of 8 bytes, 1 are left"},
 		{"more elements than bytes", fetch, 2, append(slices.Clone(whole[:30]), 0x80, 1, 0), "Topics at byte 30 of the body's 33: an array of 127 elements, 1 bytes are left"},
 		{"a varint cut short", fetch, 2, append(slices.Clone(whole[:30]), 0x80), "Topics at byte 30 of the body's 31: the bytes end inside of a varint"},
-		{"a varint that is too long", fetch, 2, append(slices.Clone(whole[:30]), 0x80, 0x80, 0x80, 0x80, 0x80, 0), "Topics at byte 30 of the body's 36: a varint of more than five bytes"},
+		{"a varint that is too long", fetch, 2, append(slices.Clone(whole[:30]), 0x80, 0x80, 0x80, 0x80, 0x80, 0), "Topics at byte 30 of the body's 36: a varint of more than 32 bits"},
 		{"a tag cut short", fetch, 2, append(slices.Clone(whole[:len(whole)-1]), 1, 7, 5, 0), fmt.Sprintf("tagged fields at byte %d of the body's %d: tag 7 of 5 bytes, 1 are left", len(whole), len(whole)+3)},
+		{"a tag of a later version", protocol.APIByKey(1), 12, append(make([]byte, 25), 1, 1, 1, 1, 1, 1, 1), "ReplicaState at byte 29 of the body's 32: tag 1, which the version does not have"},
+		{"a struct neither null nor there", protocol.APIByKey(75), 0, []byte{1, 0, 0, 0, 0, 0xfe, 0}, "Cursor at byte 5 of the body's 7: -2 in place of -1 or 1"},
 		{"a string that is too long", produce, 9, append([]byte{0x81, 0x80, 2}, make([]byte, 1<<16)...), "TransactionalId at byte 0 of the body's 65539: a string of 32768 bytes, it may have 32767"},
 		{"a length of no sense", produce, 9, []byte{0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f}, "TopicData at byte 7 of the body's 12: a null array, it may not be null"},
 	} {
