@@ -159,13 +159,12 @@ func TestNullIsAllowedWhereTheMessageFileSaysSo(t *testing.T) {
 	require.Equal(t, map[bool]int{true: 223, false: 915}, nulls)
 }
 
-func TestTableHasTheFieldsThatKmsgHas(t *testing.T) {
+func TestTableHasTheFieldsOfTheDecoders(t *testing.T) {
 	everyVersion(t, func(api *protocol.API, q *request, version int16) {
-		k := kmsg.RequestForKey(api.Key)
-		if k == nil || api.Key == 93 {
+		k := api.NewRequest(version)
+		if k == nil {
 			return
 		}
-		k.SetVersion(version)
 		body := encode(q, version, "").out
 		require.NoError(t, k.ReadFrom(body), "%s v%d", api.Name, version)
 		require.Equal(t, body, k.AppendTo(nil), "%s v%d", api.Name, version)
@@ -281,7 +280,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// FuzzCheck wants kmsg to be able to decode what passes.
+// FuzzCheck wants the decoders to take what passes.
 func FuzzCheck(f *testing.F) {
 	for i := range requests {
 		api := protocol.APIByKey(requests[i].key)
@@ -296,11 +295,10 @@ func FuzzCheck(f *testing.F) {
 			return
 		}
 		n, err := Check(api, version, body, 1000)
-		k := kmsg.RequestForKey(key)
+		k := api.NewRequest(version)
 		if err != nil || n > 1000 || k == nil {
 			return
 		}
-		k.SetVersion(version)
 		require.NoError(t, k.ReadFrom(body))
 	})
 }
