@@ -30,7 +30,8 @@ import (
 //     share coordinator has stored them.
 //   - MinBytes are counted before anything is acquired, and end the wait whatever is acquired then. MaxBytes are divided evenly among the partitions; the
 //     first that has records gives its first batch whatever its size.
-//   - Records are whole batches, with timing=kafka all from the first to the last acquired record, else those that hold an acquired one.
+//   - Records are whole batches, with timing=kafka all from the first to the last acquired record, else those that hold an acquired one. With timing=kafka
+//     a batch that is all that MaxBytes leave room for is followed by as much of the next one as there is room for.
 
 const shareFetchKey = 78
 
