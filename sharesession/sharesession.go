@@ -3,11 +3,10 @@
 // from it, and which epoch its next request must have.
 //
 // It has no clock, lock or socket; one caller at a time. Sessions do not expire: they end by epoch -1, by being
-// made again with epoch 0, or with the connection that made them.
+// made again with epoch 0, or with the connection that made them last.
 package sharesession
 
 import (
-	"maps"
 	"math"
 	"slices"
 
@@ -34,12 +33,16 @@ type Partition struct {
 
 // Sessions are the share sessions of one node.
 type Sessions struct {
-	byKey        map[Key]*session
-	byConnection map[Connection][]*session
-	// groups are those of the sessions that were made over a connection, sessions that have ended since included: until it ends
-	// itself, a connection counts for them. connections counts them by group.
-	groups      map[Connection]map[string]bool
-	connections map[string]int
+	byKey   map[Key]*session
+	made    map[Connection]*made
+	members map[string]int // sessions, by group
+}
+
+// made is the session that was made last over a connection, which alone ends with it, and the group that it may leave without sessions. stale means that
+// one of the sessions made over the connection, not necessarily this one, has ended before: then none ends with it.
+type made struct {
+	key   Key
+	stale bool
 }
 
 type session struct {
@@ -60,8 +63,7 @@ type entry struct {
 // New makes the sessions of a node that has none.
 func New() *Sessions {
 	return &Sessions{
-		byKey: map[Key]*session{}, byConnection: map[Connection][]*session{},
-		groups: map[Connection]map[string]bool{}, connections: map[string]int{},
+		byKey: map[Key]*session{}, made: map[Connection]*made{}, members: map[string]int{},
 	}
 }
 
@@ -152,18 +154,12 @@ func (s *Sessions) create(r *FetchRequest, capacity int) (*Fetch, int16) {
 	if old != nil {
 		s.remove(old)
 	}
-	made := &session{key: r.Key, connection: r.Connection, epoch: 1, members: make(map[Partition]*entry, len(r.Partitions))}
-	made.add(r, false)
-	s.byKey[r.Key] = made
-	s.byConnection[r.Connection] = append(s.byConnection[r.Connection], made)
-	if s.groups[r.Connection] == nil {
-		s.groups[r.Connection] = map[string]bool{}
-	}
-	if !s.groups[r.Connection][r.Key.Group] {
-		s.groups[r.Connection][r.Key.Group] = true
-		s.connections[r.Key.Group]++
-	}
-	return &Fetch{Partitions: slices.Clone(made.order), session: made, full: true, next: made.epoch}, errorcode.None
+	created := &session{key: r.Key, connection: r.Connection, epoch: 1, members: make(map[Partition]*entry, len(r.Partitions))}
+	created.add(r, false)
+	s.byKey[r.Key] = created
+	s.made[r.Connection] = &made{key: r.Key}
+	s.members[r.Key.Group]++
+	return &Fetch{Partitions: slices.Clone(created.order), session: created, full: true, next: created.epoch}, errorcode.None
 }
 
 // twice tells whether a partition is named more than once.
@@ -257,20 +253,21 @@ func (s *Sessions) Close(key Key) (Ended, bool) {
 	return s.remove(found), true
 }
 
-// Disconnect ends the sessions that were made over a connection. emptied are the groups of which no connection is left that has made a session:
-// Kafka drops the in-flight state of their share partitions. A session that ends by itself empties no group
+// Disconnect ends the session that was made last over a connection, unless one that was made over it has ended before: others stay. emptied is the
+// session's group where no session is left of it: Kafka drops the in-flight state of its share partitions. A session that ends by itself empties no group
 // while its connection lasts.
 func (s *Sessions) Disconnect(c Connection) (ended []Ended, emptied []string) {
-	for _, one := range slices.Clone(s.byConnection[c]) {
-		ended = append(ended, s.remove(one))
+	last := s.made[c]
+	if last == nil {
+		return nil, nil
 	}
-	for _, group := range slices.Sorted(maps.Keys(s.groups[c])) {
-		if s.connections[group]--; s.connections[group] == 0 {
-			delete(s.connections, group)
-			emptied = append(emptied, group)
-		}
+	delete(s.made, c)
+	if found := s.byKey[last.key]; found != nil && !last.stale {
+		ended = append(ended, s.remove(found))
 	}
-	delete(s.groups, c)
+	if s.members[last.key.Group] == 0 {
+		emptied = append(emptied, last.key.Group)
+	}
 	return ended, emptied
 }
 
@@ -293,11 +290,11 @@ func (s *Sessions) Clear() []Ended {
 
 func (s *Sessions) remove(old *session) Ended {
 	delete(s.byKey, old.key)
-	left := slices.DeleteFunc(s.byConnection[old.connection], func(o *session) bool { return o == old })
-	if len(left) == 0 {
-		delete(s.byConnection, old.connection)
-	} else {
-		s.byConnection[old.connection] = left
+	if s.members[old.key.Group]--; s.members[old.key.Group] == 0 {
+		delete(s.members, old.key.Group)
+	}
+	if last := s.made[old.connection]; last != nil {
+		last.stale = true
 	}
 	return Ended{Key: old.key, Partitions: old.order}
 }

@@ -128,27 +128,51 @@ func TestCapacity(t *testing.T) {
 	fetch(t, s, errorcode.None, FetchRequest{Key: m3, Connection: 3, Epoch: 0})
 }
 
-// TestDisconnect ends what a connection has made, and only that.
+// TestDisconnect ends the session that a connection has made last, and no other.
 func TestDisconnect(t *testing.T) {
 	s := New()
 	other := Key{"g2", "m1"}
-	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 0, Partitions: parts(3)})
-	fetch(t, s, errorcode.None, FetchRequest{Key: other, Connection: 1, Epoch: 0})
-	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 2, Epoch: 0, Partitions: parts(4)})
+	fetch(t, s, errorcode.None, FetchRequest{Key: m2, Connection: 1, Epoch: 0, Partitions: parts(3)})
+	fetch(t, s, errorcode.None, FetchRequest{Key: other, Connection: 1, Epoch: 0, Partitions: parts(2)})
 	ended, emptied := s.Disconnect(1)
-	require.Equal(t, []Ended{{Key: other}}, ended)
+	require.Equal(t, []Ended{{Key: other, Partitions: parts(2)}}, ended)
 	require.Equal(t, []string{"g2"}, emptied)
 	ended, emptied = s.Disconnect(1)
 	require.Empty(t, ended)
 	require.Empty(t, emptied)
-	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 1})
+	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 2, Epoch: 0, Partitions: parts(4)})
 	ended, emptied = s.Disconnect(2)
 	require.Equal(t, []Ended{{Key: m1, Partitions: parts(4)}}, ended)
-	require.Equal(t, []string{m1.Group}, emptied)
+	require.Empty(t, emptied, "the session of m2 is left")
+	fetch(t, s, errorcode.None, FetchRequest{Key: m2, Connection: 3, Epoch: 1})
+	_, found := s.Close(m2)
+	require.True(t, found)
 	require.Zero(t, s.Len())
-	require.Empty(t, s.byConnection)
-	require.Empty(t, s.groups)
-	require.Empty(t, s.connections)
+	require.Empty(t, s.made)
+	require.Empty(t, s.members)
+}
+
+// TestDisconnectAfterAnEnd of any session that the connection had made ends none.
+func TestDisconnectAfterAnEnd(t *testing.T) {
+	s := New()
+	fetch(t, s, errorcode.None, FetchRequest{Key: m2, Connection: 1, Epoch: 0})
+	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 0})
+	fetch(t, s, errorcode.None, FetchRequest{Key: m2, Connection: 2, Epoch: 0})
+	ended, emptied := s.Disconnect(1)
+	require.Empty(t, ended)
+	require.Empty(t, emptied)
+	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 1})
+}
+
+// TestGroupEmptiedBesideAConnection whose session has ended.
+func TestGroupEmptiedBesideAConnection(t *testing.T) {
+	s := New()
+	fetch(t, s, errorcode.None, FetchRequest{Key: m2, Connection: 2, Epoch: 0})
+	s.Close(m2)
+	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 0})
+	ended, emptied := s.Disconnect(1)
+	require.Equal(t, []Ended{{Key: m1}}, ended)
+	require.Equal(t, []string{m1.Group}, emptied)
 }
 
 // TestClosedSessionKeepsItsGroup until its connection ends: Kafka drops a group's state with the last connection, not with the last session.
