@@ -99,14 +99,36 @@ type FetchRequest struct {
 
 // Fetch is a ShareFetch that passed its session's checks.
 type Fetch struct {
-	// Partitions are those to fetch, in the order in which they are to be served: that of the session rotated by
-	// the epoch, so that no partition starves. Nothing is fetched with the final epoch.
+	// Partitions are those to fetch, in the order of the session until Rotate. Nothing is fetched with the final epoch.
 	Partitions []Partition
 	// Final means that the session ends once the acknowledgements are applied: call Close.
 	Final   bool
 	session *session
 	full    bool
+	epoch   int32 // of the request
 	next    int32
+}
+
+// Rotate puts the partitions into the order in which they are to be served: those that exist, moved left by the request's epoch so that none starves, then
+// the others.
+func (f *Fetch) Rotate(exists func(Partition) bool) {
+	var rest []Partition
+	n := 0
+	for _, p := range f.Partitions {
+		if !exists(p) {
+			rest = append(rest, p)
+			continue
+		}
+		f.Partitions[n] = p
+		n++
+	}
+	copy(f.Partitions[n:], rest)
+	if n > 0 {
+		by := int(f.epoch) % n
+		slices.Reverse(f.Partitions[:by])
+		slices.Reverse(f.Partitions[by:n])
+		slices.Reverse(f.Partitions[:n])
+	}
 }
 
 // Fetch checks a ShareFetch and moves its session on: one epoch a request. capacity is
@@ -134,7 +156,7 @@ func (s *Sessions) Fetch(r *FetchRequest, capacity int) (*Fetch, int16) {
 	old.add(r, true)
 	old.forget(r.Forgotten)
 	old.epoch = nextEpoch(old.epoch)
-	return &Fetch{Partitions: old.rotated(r.Epoch), session: old, next: old.epoch}, errorcode.None
+	return &Fetch{Partitions: slices.Clone(old.order), session: old, epoch: r.Epoch, next: old.epoch}, errorcode.None
 }
 
 func (s *Sessions) create(r *FetchRequest, capacity int) (*Fetch, int16) {
@@ -323,17 +345,6 @@ func (s *session) moveBehind(p Partition) {
 	i, last := slices.Index(s.order, p), len(s.order)-1
 	copy(s.order[i:], s.order[i+1:])
 	s.order[last] = p
-}
-
-// rotated is the order of the partitions, moved left by the epoch.
-func (s *session) rotated(epoch int32) []Partition {
-	n := len(s.order)
-	if n == 0 {
-		return nil
-	}
-	by := int(epoch) % n
-	out := make([]Partition, 0, n)
-	return append(append(out, s.order[by:]...), s.order[:by]...)
 }
 
 // nextEpoch is the epoch after one, which skips 0 and what is below it.
