@@ -189,7 +189,8 @@ func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchR
 		}
 		result.size = sizeOf(result.records)
 		if f.request.cluster.timing == TimingKafka {
-			p.readFragment(&result, end, limit)
+			result.records = p.withFragment(result.records, end, limit)
+			result.size = sizeOf(result.records)
 		}
 		if f.committed && result.size > 0 {
 			result.aborted = p.abortedTransactions(fp.fetchOffset, result.records)
@@ -207,23 +208,22 @@ func sizeOf(read [][]byte) int {
 	return n
 }
 
-// readFragment fills what is left of a limit with the beginning of the next batch, as Apache Kafka does, which cuts its answers by
-// bytes. Clients drop it.
-func (p *partition) readFragment(r *fetchResult, end int64, limit int) {
-	if r.size == 0 || r.size >= limit {
-		return
+// withFragment is what was read with what is left of a limit filled with the beginning of the next batch, if that does not fit as a whole, as Apache Kafka
+// fills it, which cuts its answers by bytes. Clients drop it.
+func (p *partition) withFragment(read [][]byte, end int64, limit int) [][]byte {
+	left := limit - sizeOf(read)
+	if len(read) == 0 || left <= 0 {
+		return read
 	}
-	next := p.afterBatches(r.records)
+	next := p.afterBatches(read)
 	if next >= end {
-		return
+		return read
 	}
-	read, err := p.log.Read(next, end, 0, true)
-	if err != nil || len(read) == 0 {
-		return
+	behind, err := p.log.Read(next, end, 0, true)
+	if err != nil || len(behind) == 0 || len(behind[0]) <= left {
+		return read
 	}
-	fragment := read[0][:min(len(read[0]), limit-r.size)]
-	r.records = append(r.records, fragment)
-	r.size += len(fragment)
+	return append(slices.Clip(read), behind[0][:left:left])
 }
 
 // injected is the error that faults give the partition of an entry.

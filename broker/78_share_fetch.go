@@ -30,7 +30,8 @@ import (
 //     share coordinator has stored them.
 //   - MinBytes are counted before anything is acquired, and end the wait whatever is acquired then. MaxBytes are divided evenly among the partitions; the
 //     first that has records gives its first batch whatever its size.
-//   - Records are whole batches, with timing=kafka all from the first to the last acquired record, else those that hold an acquired one.
+//   - Records are whole batches, with timing=kafka all from the first to the last acquired record, else those that hold an acquired one. With timing=kafka
+//     a batch that is all that MaxBytes leave room for is followed by as much of the next one as there is room for.
 
 const shareFetchKey = 78
 
@@ -72,6 +73,7 @@ func (c *Cluster) shareFetch(r *request, q *kmsg.ShareFetchRequest) answer {
 		return &shareFetchAnswer{errorCode: code}
 	}
 	f := &shareFetch{caller: caller, session: session, q: q, mode: sharepartition.AcquireMode(q.ShareAcquireMode)}
+	session.Rotate(f.exists)
 	failed := f.acknowledge(asked.Acks)
 	if failed != nil || session.Final || q.IsRenewAck || c.timing == TimingFast {
 		f.settle()
@@ -466,13 +468,14 @@ type shareLoad struct {
 	absent bool
 }
 
-// knowsAny tells whether one of the session's partitions exists, so that there is something to acquire from.
-func (f *shareFetch) knowsAny() bool {
-	return slices.ContainsFunc(f.session.Partitions, func(at sharesession.Partition) bool {
-		_, code := f.named(at)
-		return code == errorcode.None
-	})
+// exists tells whether there is the partition that an entry of the session means.
+func (f *shareFetch) exists(at sharesession.Partition) bool {
+	_, code := f.named(at)
+	return code == errorcode.None
 }
+
+// knowsAny tells whether one of the session's partitions exists, so that there is something to acquire from.
+func (f *shareFetch) knowsAny() bool { return slices.ContainsFunc(f.session.Partitions, f.exists) }
 
 // hasUnknownTopic tells whether there is no topic with the id of one of the session's partitions.
 func (f *shareFetch) hasUnknownTopic() bool {

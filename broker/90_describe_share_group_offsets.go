@@ -18,7 +18,7 @@ import (
 //     topics and partitions.
 //   - A group without a name, or one of which no partition of a topic or a negative one is asked for, fails with UNKNOWN_SERVER_ERROR, unless the
 //     topic is unknown.
-//   - Where the share coordinator is not there or loads, that is the partition's error; Apache Kafka tries for half a minute first.
+//   - Where the share coordinator is not there or loads, that is the partition's error; Apache Kafka tries for half a minute first, as it does for a partition that does not exist.
 //   - Topics that exist come first, each once, with each of its partitions once, in the order of java.util.HashMap; then the others as they were asked for.
 //   - v1: Lag = end of the log - StartOffset - DeliveryCompleteCount, -1 where either is not known.
 

@@ -9,7 +9,8 @@ import (
 // AlterShareGroupOffsets (91), v0.
 //
 // Behaviour: package coordinator.
-//   - Begins the state of share partitions anew at the given offsets. The group must have no members; one that does not exist is made.
+//   - Begins the state of share partitions anew at the given offsets. The group must have no members; one that does not exist is made where any of the
+//     topics exists, also without the partition.
 //   - A topic that is named twice is answered once, with the partitions of both; of a partition that is named twice the last offset holds. Topics that do not
 //     exist are answered first.
 //   - Waits for share coordinators that are not there as a leader does that writes, and answers with COORDINATOR_NOT_AVAILABLE where they do not come.

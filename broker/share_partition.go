@@ -315,8 +315,12 @@ func (sp *sharePartition) beyondLog(lookedUp bool) bool {
 	return sp.partition.cluster.timing == TimingKafka && (next > sp.end() || lookedUp && next < sp.partition.log.StartOffset())
 }
 
-// available is how many bytes there are to read from the next fetch offset on, as far as that concerns who needs so many and may have most.
+// available is how many bytes there are to read from the next fetch offset on, as far as that concerns who needs so many and may have most. Apache Kafka
+// counts what has been deleted since it looked the offset up, and so answers at once where the read is going to find out.
 func (sp *sharePartition) available(need, most int) int {
+	if sp.partition.cluster.timing == TimingKafka && sp.state.NextFetchOffset() < sp.partition.log.StartOffset() {
+		return most
+	}
 	from, end := max(sp.state.NextFetchOffset(), sp.partition.log.StartOffset()), sp.end()
 	switch {
 	case from >= end:
@@ -402,6 +406,7 @@ func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartitio
 	if offset >= sp.end() {
 		return nil, nil, nil
 	}
+	limit, _ := q.within()
 	read, bounds, err := sp.read(offset, q)
 	if err != nil {
 		return nil, nil, err
@@ -427,6 +432,9 @@ func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartitio
 		sp.counters.Acquired[a.DeliveryCount] += a.LastOffset - a.FirstOffset + 1
 	}
 	q.maxRecords -= int32(min(n, int64(q.maxRecords)))
+	if c.timing == TimingKafka && len(bounds) == 1 {
+		return acquired, p.withFragment(read, min(sp.end(), p.log.SegmentEnd(offset)), limit), nil
+	}
 	return acquired, covering(read, bounds, acquired, c.timing == TimingKafka), nil
 }
 

@@ -246,8 +246,8 @@ func (c *Cluster) releaseShare(n *node, ended *sharesession.Ended) []shareChange
 	return released
 }
 
-// shareConnectionClosed ends the share sessions that were made over a connection. When no connection is left that made one of a group's sessions on
-// the node, the node forgets the group's share partitions; their state is read again with the next fetch.
+// shareConnectionClosed ends the share session that was made last over a connection. When no session of its group is left on the node, the node forgets the
+// group's share partitions; their state is read again with the next fetch.
 func (c *Cluster) shareConnectionClosed(conn *connection) {
 	if c.share == nil || c.closed {
 		return

@@ -399,3 +399,43 @@ func TestShareStateIsPruned(t *testing.T) {
 	m.client.Close()
 	require.NoError(t, c.Close())
 }
+
+// With timing=kafka a batch that is all there is room for is followed by the beginning of the next one, as from Apache Kafka, which sends a read as it
+// stands unless it has several batches to cut off some.
+func TestMaxBytesCutTheNextBatch(t *testing.T) {
+	const batch = 69 // bytes of a batch of one record that is one byte long, as produced
+	for name, at := range map[string]struct {
+		maxBytes, maxRecords int32
+		want                 int
+	}{
+		"within the first batch":   {10, 500, batch},
+		"the first batch":          {batch, 500, batch},
+		"within the second batch":  {batch + 20, 500, batch + 20},
+		"within its length":        {batch + 3, 500, batch + 3},
+		"the second batch":         {2 * batch, 500, 2 * batch},
+		"within the third batch":   {2*batch + 20, 500, 2 * batch},
+		"a second one is not had":  {2 * batch, 1, batch},
+		"nor more than the second": {2*batch + 20, 1, batch},
+		"a cut one is":             {batch + 20, 1, batch + 20},
+		"everything":               {1 << 20, 500, 3 * batch},
+		"one of all":               {1 << 20, 1, batch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBothTimings(t, func(t *testing.T, c *kshare.Cluster, timing kshare.Timing) {
+				m := startGroup(t, c, "g", "t")
+				for range 3 {
+					produce(t, m.client, "t", 0, 1)
+				}
+				q := m.fetchRequest(time.Second)
+				q.MaxBytes, q.MaxRecords = at.maxBytes, at.maxRecords
+				p := ask[*kmsg.ShareFetchResponse](t, m.client, m.node, q)
+				want := at.want
+				if timing == kshare.TimingFast {
+					want -= want % batch
+				}
+				assert.Len(t, p.Topics[0].Partitions[0].Records, want)
+				assert.NotEmpty(t, p.Topics[0].Partitions[0].AcquiredRecords)
+			})
+		})
+	}
+}

@@ -52,7 +52,7 @@ func (g *Groups) mayUseShareOffsets(c Caller, op kmsg.ACLOperation, group string
 
 // AlterShareGroupOffsets (key 91, version 0) asks in e.Share for the state of partitions to be initialised anew
 // with the offsets given. The answer holds if that succeeds; a partition that it fails for gets the error. A group
-// that does not exist is made.
+// that does not exist is made, unless all topics are refused.
 func (g *Groups) AlterShareGroupOffsets(now time.Time, c Caller, req *kmsg.AlterShareGroupOffsetsRequest, e *Effects) *kmsg.AlterShareGroupOffsetsResponse {
 	resp := kmsg.NewPtrAlterShareGroupOffsetsResponse()
 	resp.Version = c.Version
@@ -65,7 +65,8 @@ func (g *Groups) AlterShareGroupOffsets(now time.Time, c Caller, req *kmsg.Alter
 		resp.ErrorCode, resp.ErrorMessage = fail.code, fail.text()
 		return resp
 	}
-	if sg == nil {
+	refused, topics := g.splitAltered(c, req.Topics)
+	if sg == nil && len(topics) > 0 {
 		sg = g.newShareGroup(req.GroupID)
 		g.put(sg)
 		sg.recordEpoch(e)
@@ -74,8 +75,7 @@ func (g *Groups) AlterShareGroupOffsets(now time.Time, c Caller, req *kmsg.Alter
 		resp.ErrorCode, resp.ErrorMessage = errorcode.UnknownServerError, &text
 		return resp
 	}
-	change := ShareStateChange{Group: sg.name, StateEpoch: sg.epoch}
-	refused, topics := g.splitAltered(c, req.Topics)
+	change := ShareStateChange{Group: req.GroupID}
 	for _, t := range append(refused, topics...) {
 		x, topic := g.alterShareTopic(c, t)
 		resp.Topics = append(resp.Topics, x)
@@ -83,7 +83,10 @@ func (g *Groups) AlterShareGroupOffsets(now time.Time, c Caller, req *kmsg.Alter
 			change.Topics = append(change.Topics, topic)
 		}
 	}
-	sg.ask(now, change, e)
+	if sg != nil {
+		change.StateEpoch = sg.epoch
+		sg.ask(now, change, e)
+	}
 	return resp
 }
 

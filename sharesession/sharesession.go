@@ -3,11 +3,10 @@
 // from it, and which epoch its next request must have.
 //
 // It has no clock, lock or socket; one caller at a time. Sessions do not expire: they end by epoch -1, by being
-// made again with epoch 0, or with the connection that made them.
+// made again with epoch 0, or with the connection that made them last.
 package sharesession
 
 import (
-	"maps"
 	"math"
 	"slices"
 
@@ -34,12 +33,16 @@ type Partition struct {
 
 // Sessions are the share sessions of one node.
 type Sessions struct {
-	byKey        map[Key]*session
-	byConnection map[Connection][]*session
-	// groups are those of the sessions that were made over a connection, sessions that have ended since included: until it ends
-	// itself, a connection counts for them. connections counts them by group.
-	groups      map[Connection]map[string]bool
-	connections map[string]int
+	byKey   map[Key]*session
+	made    map[Connection]*made
+	members map[string]int // sessions, by group
+}
+
+// made is the session that was made last over a connection, which alone ends with it, and the group that it may leave without sessions. stale means that
+// one of the sessions made over the connection, not necessarily this one, has ended before: then none ends with it.
+type made struct {
+	key   Key
+	stale bool
 }
 
 type session struct {
@@ -60,8 +63,7 @@ type entry struct {
 // New makes the sessions of a node that has none.
 func New() *Sessions {
 	return &Sessions{
-		byKey: map[Key]*session{}, byConnection: map[Connection][]*session{},
-		groups: map[Connection]map[string]bool{}, connections: map[string]int{},
+		byKey: map[Key]*session{}, made: map[Connection]*made{}, members: map[string]int{},
 	}
 }
 
@@ -97,14 +99,36 @@ type FetchRequest struct {
 
 // Fetch is a ShareFetch that passed its session's checks.
 type Fetch struct {
-	// Partitions are those to fetch, in the order in which they are to be served: that of the session rotated by
-	// the epoch, so that no partition starves. Nothing is fetched with the final epoch.
+	// Partitions are those to fetch, in the order of the session until Rotate. Nothing is fetched with the final epoch.
 	Partitions []Partition
 	// Final means that the session ends once the acknowledgements are applied: call Close.
 	Final   bool
 	session *session
 	full    bool
+	epoch   int32 // of the request
 	next    int32
+}
+
+// Rotate puts the partitions into the order in which they are to be served: those that exist, moved left by the request's epoch so that none starves, then
+// the others.
+func (f *Fetch) Rotate(exists func(Partition) bool) {
+	var rest []Partition
+	n := 0
+	for _, p := range f.Partitions {
+		if !exists(p) {
+			rest = append(rest, p)
+			continue
+		}
+		f.Partitions[n] = p
+		n++
+	}
+	copy(f.Partitions[n:], rest)
+	if n > 0 {
+		by := int(f.epoch) % n
+		slices.Reverse(f.Partitions[:by])
+		slices.Reverse(f.Partitions[by:n])
+		slices.Reverse(f.Partitions[:n])
+	}
 }
 
 // Fetch checks a ShareFetch and moves its session on: one epoch a request. capacity is
@@ -132,7 +156,7 @@ func (s *Sessions) Fetch(r *FetchRequest, capacity int) (*Fetch, int16) {
 	old.add(r, true)
 	old.forget(r.Forgotten)
 	old.epoch = nextEpoch(old.epoch)
-	return &Fetch{Partitions: old.rotated(r.Epoch), session: old, next: old.epoch}, errorcode.None
+	return &Fetch{Partitions: slices.Clone(old.order), session: old, epoch: r.Epoch, next: old.epoch}, errorcode.None
 }
 
 func (s *Sessions) create(r *FetchRequest, capacity int) (*Fetch, int16) {
@@ -152,18 +176,12 @@ func (s *Sessions) create(r *FetchRequest, capacity int) (*Fetch, int16) {
 	if old != nil {
 		s.remove(old)
 	}
-	made := &session{key: r.Key, connection: r.Connection, epoch: 1, members: make(map[Partition]*entry, len(r.Partitions))}
-	made.add(r, false)
-	s.byKey[r.Key] = made
-	s.byConnection[r.Connection] = append(s.byConnection[r.Connection], made)
-	if s.groups[r.Connection] == nil {
-		s.groups[r.Connection] = map[string]bool{}
-	}
-	if !s.groups[r.Connection][r.Key.Group] {
-		s.groups[r.Connection][r.Key.Group] = true
-		s.connections[r.Key.Group]++
-	}
-	return &Fetch{Partitions: slices.Clone(made.order), session: made, full: true, next: made.epoch}, errorcode.None
+	created := &session{key: r.Key, connection: r.Connection, epoch: 1, members: make(map[Partition]*entry, len(r.Partitions))}
+	created.add(r, false)
+	s.byKey[r.Key] = created
+	s.made[r.Connection] = &made{key: r.Key}
+	s.members[r.Key.Group]++
+	return &Fetch{Partitions: slices.Clone(created.order), session: created, full: true, next: created.epoch}, errorcode.None
 }
 
 // twice tells whether a partition is named more than once.
@@ -257,20 +275,21 @@ func (s *Sessions) Close(key Key) (Ended, bool) {
 	return s.remove(found), true
 }
 
-// Disconnect ends the sessions that were made over a connection. emptied are the groups of which no connection is left that has made a session:
-// Kafka drops the in-flight state of their share partitions. A session that ends by itself empties no group
+// Disconnect ends the session that was made last over a connection, unless one that was made over it has ended before: others stay. emptied is the
+// session's group where no session is left of it: Kafka drops the in-flight state of its share partitions. A session that ends by itself empties no group
 // while its connection lasts.
 func (s *Sessions) Disconnect(c Connection) (ended []Ended, emptied []string) {
-	for _, one := range slices.Clone(s.byConnection[c]) {
-		ended = append(ended, s.remove(one))
+	last := s.made[c]
+	if last == nil {
+		return nil, nil
 	}
-	for _, group := range slices.Sorted(maps.Keys(s.groups[c])) {
-		if s.connections[group]--; s.connections[group] == 0 {
-			delete(s.connections, group)
-			emptied = append(emptied, group)
-		}
+	delete(s.made, c)
+	if found := s.byKey[last.key]; found != nil && !last.stale {
+		ended = append(ended, s.remove(found))
 	}
-	delete(s.groups, c)
+	if s.members[last.key.Group] == 0 {
+		emptied = append(emptied, last.key.Group)
+	}
 	return ended, emptied
 }
 
@@ -293,11 +312,11 @@ func (s *Sessions) Clear() []Ended {
 
 func (s *Sessions) remove(old *session) Ended {
 	delete(s.byKey, old.key)
-	left := slices.DeleteFunc(s.byConnection[old.connection], func(o *session) bool { return o == old })
-	if len(left) == 0 {
-		delete(s.byConnection, old.connection)
-	} else {
-		s.byConnection[old.connection] = left
+	if s.members[old.key.Group]--; s.members[old.key.Group] == 0 {
+		delete(s.members, old.key.Group)
+	}
+	if last := s.made[old.connection]; last != nil {
+		last.stale = true
 	}
 	return Ended{Key: old.key, Partitions: old.order}
 }
@@ -326,17 +345,6 @@ func (s *session) moveBehind(p Partition) {
 	i, last := slices.Index(s.order, p), len(s.order)-1
 	copy(s.order[i:], s.order[i+1:])
 	s.order[last] = p
-}
-
-// rotated is the order of the partitions, moved left by the epoch.
-func (s *session) rotated(epoch int32) []Partition {
-	n := len(s.order)
-	if n == 0 {
-		return nil
-	}
-	by := int(epoch) % n
-	out := make([]Partition, 0, n)
-	return append(append(out, s.order[by:]...), s.order[:by]...)
 }
 
 // nextEpoch is the epoch after one, which skips 0 and what is below it.

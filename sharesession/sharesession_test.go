@@ -128,27 +128,51 @@ func TestCapacity(t *testing.T) {
 	fetch(t, s, errorcode.None, FetchRequest{Key: m3, Connection: 3, Epoch: 0})
 }
 
-// TestDisconnect ends what a connection has made, and only that.
+// TestDisconnect ends the session that a connection has made last, and no other.
 func TestDisconnect(t *testing.T) {
 	s := New()
 	other := Key{"g2", "m1"}
-	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 0, Partitions: parts(3)})
-	fetch(t, s, errorcode.None, FetchRequest{Key: other, Connection: 1, Epoch: 0})
-	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 2, Epoch: 0, Partitions: parts(4)})
+	fetch(t, s, errorcode.None, FetchRequest{Key: m2, Connection: 1, Epoch: 0, Partitions: parts(3)})
+	fetch(t, s, errorcode.None, FetchRequest{Key: other, Connection: 1, Epoch: 0, Partitions: parts(2)})
 	ended, emptied := s.Disconnect(1)
-	require.Equal(t, []Ended{{Key: other}}, ended)
+	require.Equal(t, []Ended{{Key: other, Partitions: parts(2)}}, ended)
 	require.Equal(t, []string{"g2"}, emptied)
 	ended, emptied = s.Disconnect(1)
 	require.Empty(t, ended)
 	require.Empty(t, emptied)
-	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 1})
+	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 2, Epoch: 0, Partitions: parts(4)})
 	ended, emptied = s.Disconnect(2)
 	require.Equal(t, []Ended{{Key: m1, Partitions: parts(4)}}, ended)
-	require.Equal(t, []string{m1.Group}, emptied)
+	require.Empty(t, emptied, "the session of m2 is left")
+	fetch(t, s, errorcode.None, FetchRequest{Key: m2, Connection: 3, Epoch: 1})
+	_, found := s.Close(m2)
+	require.True(t, found)
 	require.Zero(t, s.Len())
-	require.Empty(t, s.byConnection)
-	require.Empty(t, s.groups)
-	require.Empty(t, s.connections)
+	require.Empty(t, s.made)
+	require.Empty(t, s.members)
+}
+
+// TestDisconnectAfterAnEnd of any session that the connection had made ends none.
+func TestDisconnectAfterAnEnd(t *testing.T) {
+	s := New()
+	fetch(t, s, errorcode.None, FetchRequest{Key: m2, Connection: 1, Epoch: 0})
+	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 0})
+	fetch(t, s, errorcode.None, FetchRequest{Key: m2, Connection: 2, Epoch: 0})
+	ended, emptied := s.Disconnect(1)
+	require.Empty(t, ended)
+	require.Empty(t, emptied)
+	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 1})
+}
+
+// TestGroupEmptiedBesideAConnection whose session has ended.
+func TestGroupEmptiedBesideAConnection(t *testing.T) {
+	s := New()
+	fetch(t, s, errorcode.None, FetchRequest{Key: m2, Connection: 2, Epoch: 0})
+	s.Close(m2)
+	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Connection: 1, Epoch: 0})
+	ended, emptied := s.Disconnect(1)
+	require.Equal(t, []Ended{{Key: m1}}, ended)
+	require.Equal(t, []string{m1.Group}, emptied)
 }
 
 // TestClosedSessionKeepsItsGroup until its connection ends: Kafka drops a group's state with the last connection, not with the last session.
@@ -171,20 +195,36 @@ func TestClear(t *testing.T) {
 	require.Empty(t, s.Clear())
 }
 
-// TestPartitions adds before it removes, keeps the order, and rotates it by the epoch.
+// TestPartitions adds before it removes, and keeps the order.
 func TestPartitions(t *testing.T) {
 	s := New()
 	f := fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 0, Partitions: parts(0, 1, 2)})
 	require.Equal(t, parts(0, 1, 2), f.Partitions)
-	for epoch, want := range map[int32][]Partition{1: parts(1, 2, 0), 2: parts(2, 0, 1), 3: parts(0, 1, 2), 4: parts(1, 2, 0)} {
-		require.Equal(t, want, s.byKey[m1].rotated(epoch), "epoch %d", epoch)
-	}
 	f = fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 1, Partitions: parts(3, 3), Forgotten: parts(3, 1)})
-	require.Equal(t, parts(2, 0), f.Partitions)
+	require.Equal(t, parts(0, 2), f.Partitions)
 	f = fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 2, Partitions: parts(1), Forgotten: parts(3)})
-	require.Equal(t, parts(1, 0, 2), f.Partitions)
+	require.Equal(t, parts(0, 2, 1), f.Partitions)
 	f = fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 3, Forgotten: parts(0, 1, 2)})
 	require.Empty(t, f.Partitions)
+}
+
+// TestRotate moves the partitions that exist by the epoch, and has the others behind them.
+func TestRotate(t *testing.T) {
+	s := New()
+	all := parts(0, 1, 2, 3, 4)
+	fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 0, Partitions: all})
+	for epoch, want := range [][]Partition{1: parts(2, 4, 0, 1, 3), 2: parts(4, 0, 2, 1, 3), 3: parts(0, 2, 4, 1, 3), 4: parts(2, 4, 0, 1, 3)} {
+		if want == nil {
+			continue
+		}
+		f := fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: int32(epoch)})
+		f.Rotate(func(p Partition) bool { return p.Partition%2 == 0 })
+		require.Equal(t, want, f.Partitions, "epoch %d", epoch)
+	}
+	f := fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 5})
+	require.Equal(t, all, f.Partitions, "the session keeps its order")
+	f.Rotate(func(Partition) bool { return false })
+	require.Equal(t, all, f.Partitions)
 }
 
 // A partition of which a later answer has records goes behind the others.
@@ -193,7 +233,7 @@ func TestPartitionsWithRecordsGoBehind(t *testing.T) {
 	f := fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 0, Partitions: parts(0, 1, 2)})
 	f.Listed(parts(0)[0], true, 0)
 	f = fetch(t, s, errorcode.None, FetchRequest{Key: m1, Epoch: 1})
-	require.Equal(t, parts(1, 2, 0), f.Partitions, "the first answer moves nothing")
+	require.Equal(t, parts(0, 1, 2), f.Partitions, "the first answer moves nothing")
 	for i, records := range []bool{true, false, true} {
 		f.Listed(parts(int32(i))[0], records, 0)
 	}
