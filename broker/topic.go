@@ -187,6 +187,9 @@ func (c *Cluster) deleteTopic(t *topic) error {
 	delete(c.topicsByID, t.id)
 	for _, p := range t.partitions {
 		p.deleted()
+		if t.name == transactionStateTopic {
+			c.transactions.coordinator.Unload(p.index)
+		}
 		if err := c.store.DeleteLog(p.storageID()); err != nil {
 			c.log.Error("the records of a deleted topic could not be removed", "topic", t.name, "partition", p.index, "error", err)
 		}

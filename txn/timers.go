@@ -11,6 +11,9 @@ func (c *Coordinator) NextDeadline() (at time.Time, ok bool) {
 	if at.IsZero() || !c.expires.IsZero() && c.expires.Before(at) {
 		at = c.expires
 	}
+	if !at.IsZero() && at.Before(c.notBefore) {
+		at = c.notBefore
+	}
 	return at, !at.IsZero()
 }
 

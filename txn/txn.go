@@ -198,6 +198,8 @@ type Coordinator struct {
 	since   time.Time // the periodic checks count from it
 	aborts  time.Time // the next one, zero while nothing can time out
 	expires time.Time
+	// notBefore is the earliest next check of both, after a transition that could not be stored.
+	notBefore time.Time
 }
 
 // New makes a coordinator without transactional ids. Its periodic checks count from now.
@@ -608,12 +610,16 @@ func (e *entry) markers(id string) *Markers {
 	return &Markers{ID: id, Producer: e.Producer, Commit: e.State == PrepareCommit, Flow: e.Flow, Partitions: e.Partitions}
 }
 
+// storeRetry is how long after a transition could not be stored the timers wait, for what they are to change cannot be stored either.
+const storeRetry = time.Second
+
 // Unstored takes in that a transition could not be stored: everything is as it was before.
 func (c *Coordinator) Unstored(now time.Time, t *Transition) {
 	e := t.from
 	if e.pending != t {
 		return
 	}
+	c.notBefore = now.Add(storeRetry)
 	e.pending = nil
 	if e.Epoch == NoEpoch {
 		delete(c.ids, t.ID)
