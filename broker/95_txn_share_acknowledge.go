@@ -147,11 +147,8 @@ func (c *Cluster) checkShareMember(group, member string, epoch int32) int16 {
 		if p.leader == noLeader {
 			return errorcode.CoordinatorNotAvailable
 		}
-		switch p.coordinator {
-		case coordinatorLoading:
-			return errorcode.CoordinatorLoadInProgress
-		case coordinatorFailed:
-			return errorcode.NotCoordinator
+		if code := p.notCoordinating(c.node(p.leader)); code != errorcode.None {
+			return code
 		}
 	}
 	return c.groups.coordinator.CheckShareMember(group, member, epoch)

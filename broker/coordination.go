@@ -17,6 +17,11 @@ const (
 	coordinatorFailed                          // it cannot read it, and serves nothing of it (CoordinatorRuntime)
 )
 
+// coordinated tells whether the partition of an internal topic has a coordinator that has read it.
+func (p *partition) coordinated() bool {
+	return p.leader != noLeader && p.coordinator == coordinatorActive
+}
+
 // notCoordinating is why a node does not coordinate what a partition of an internal topic keeps, 0 where it does.
 func (p *partition) notCoordinating(n *node) int16 {
 	switch {
@@ -49,10 +54,6 @@ func (c *Cluster) unloadGroups(p *partition) {
 func (c *Cluster) loadGroups(p *partition) {
 	var e coordinator.Effects
 	err := c.replayGroupsOf(p, &e)
-	if p.coordinator == coordinatorFailed {
-		c.unloadGroups(p)
-		return
-	}
 	if err == nil {
 		err = c.appendGroupRecords(e.Records)
 	}

@@ -287,14 +287,11 @@ func (c *Cluster) replayGroups() error {
 		if err := c.replayGroupsOf(p, &e); err != nil {
 			return err
 		}
-		if p.coordinator == coordinatorFailed {
-			c.unloadGroups(p)
-		}
 	}
 	return c.groupEffects(&e)
 }
 
-// replayGroupsOf rebuilds the groups that a partition of __consumer_offsets keeps.
+// replayGroupsOf rebuilds the groups that a partition of __consumer_offsets keeps, none where it cannot be read.
 func (c *Cluster) replayGroupsOf(p *partition, e *coordinator.Effects) error {
 	ended := func(producerID int64, commit bool) { c.groups.coordinator.EndTransaction(p.index, producerID, commit) }
 	err := p.eachRecordOrMarker(ended, func(h *protocol.BatchHeader, r *protocol.Record) error {
@@ -309,7 +306,11 @@ func (c *Cluster) replayGroupsOf(p *partition, e *coordinator.Effects) error {
 		}
 		return nil
 	})
-	if err == nil && p.coordinator != coordinatorFailed {
+	switch {
+	case err != nil:
+	case p.coordinator == coordinatorFailed:
+		c.unloadGroups(p)
+	default:
 		c.groups.coordinator.Loaded(c.clock.Now(), p.index, e)
 	}
 	return err
@@ -335,7 +336,7 @@ func (c *Cluster) reloadGroups() {
 		return
 	}
 	for _, p := range t.partitions {
-		if p.leader != noLeader && p.coordinator == coordinatorActive {
+		if p.coordinated() {
 			c.unloadGroups(p)
 			c.loadGroups(p)
 		}

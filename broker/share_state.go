@@ -91,9 +91,7 @@ func (c *Cluster) keepsShareState(group string, topics []string) bool {
 }
 
 // keepsShareState tells whether a partition of __share_group_state has a share coordinator, as it does before that topic is made, where it is nil.
-func (p *partition) keepsShareState() bool {
-	return p == nil || p.leader != noLeader && p.coordinator == coordinatorActive
-}
+func (p *partition) keepsShareState() bool { return p == nil || p.coordinated() }
 
 // shareState makes a call of the share coordinator for one share partition of a request and stores the record that it returns. It returns
 // the code and message for that partition; operation is what Kafka calls the call in them.

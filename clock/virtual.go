@@ -2,6 +2,7 @@ package clock
 
 import (
 	"container/heap"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -10,6 +11,14 @@ import (
 // Last is the latest time to start a virtual clock at or to move it to: RFC 3339 and JSON have no form for a year of five digits, and what is
 // due later is still to have one.
 var Last = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// CheckReach tells why a virtual clock cannot be moved to a time, nil where it can.
+func CheckReach(end time.Time) error {
+	if end.After(Last) {
+		return fmt.Errorf("time would be %s: it can be moved to %s at most", end.UTC().Format("2006-01-02T15:04:05Z"), Last.Format(time.RFC3339))
+	}
+	return nil
+}
 
 // Virtual is a clock that stands still until it is advanced.
 //

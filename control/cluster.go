@@ -119,8 +119,8 @@ func (s *server) advance(ctx context.Context, q *advance) (*Time, error) {
 
 // reachable refuses to move time to where answers could not say it.
 func reachable(end time.Time) error {
-	if end.After(clock.Last) {
-		return refuse(http.StatusConflict, "time would be %s: it can be moved to %s at most", end.UTC().Format("2006-01-02T15:04:05Z"), clock.Last.Format(time.RFC3339))
+	if err := clock.CheckReach(end); err != nil {
+		return refuse(http.StatusConflict, "%v", err)
 	}
 	return nil
 }

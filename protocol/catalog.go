@@ -45,10 +45,10 @@ func (c Catalog) Find(nameOrKey string) (*API, error) {
 		return nil, fmt.Errorf("there is no %s here: %s has its key, %d", APIs[i].Name, a.Name, a.Key)
 	case i >= 0:
 		return &APIs[i], nil
-	case strings.EqualFold(nameOrKey, txnShareAcknowledgeName) && a != nil:
+	case strings.EqualFold(nameOrKey, TxnShareAcknowledgeName) && a != nil:
 		return a, nil
-	case strings.EqualFold(nameOrKey, txnShareAcknowledgeName):
-		return nil, fmt.Errorf("%s is of KIP-1289, which is not on: start the cluster with it", txnShareAcknowledgeName)
+	case strings.EqualFold(nameOrKey, TxnShareAcknowledgeName):
+		return nil, fmt.Errorf("%s is of KIP-1289, which is not on: start the cluster with it", TxnShareAcknowledgeName)
 	case a != nil:
 		names = append(names, a.Name)
 	}
@@ -57,7 +57,7 @@ func (c Catalog) Find(nameOrKey string) (*API, error) {
 
 // NewRequest makes an empty request of the API in a version, nil for an API whose messages are not known.
 func (a *API) NewRequest(version int16) kmsg.Request {
-	if a.Name == txnShareAcknowledgeName {
+	if a.Name == TxnShareAcknowledgeName {
 		return &TxnShareAcknowledgeRequest{APIKey: a.Key}
 	}
 	q := RequestForKey(a.Key)

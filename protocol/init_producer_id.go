@@ -131,7 +131,9 @@ func (p *InitProducerIDResponse) Throttle() (int32, bool) {
 }
 func (p *InitProducerIDResponse) SetThrottle(millis int32) { p.ThrottleMillis = millis }
 func (p *InitProducerIDResponse) RequestKind() kmsg.Request {
-	return &InitProducerIDRequest{Version: p.Version, ProducerID: -1, ProducerEpoch: -1}
+	q := NewInitProducerIDRequest()
+	q.Version = p.Version
+	return q
 }
 
 // AppendTo appends the body.

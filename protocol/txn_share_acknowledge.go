@@ -11,11 +11,12 @@ import (
 // it yet.
 const TxnShareAcknowledgeKey int16 = 95
 
-const txnShareAcknowledgeName = "TxnShareAcknowledge"
+// TxnShareAcknowledgeName is its name, as requests are logged and faults are set by.
+const TxnShareAcknowledgeName = "TxnShareAcknowledge"
 
 // TxnShareAcknowledgeAPI is what a broker offers of TxnShareAcknowledge under a key.
 func TxnShareAcknowledgeAPI(key int16) *API {
-	return &API{Key: key, Name: txnShareAcknowledgeName, MinVersion: 0, MaxVersion: 0, FirstFlexible: 0}
+	return &API{Key: key, Name: TxnShareAcknowledgeName, MinVersion: 0, MaxVersion: 0, FirstFlexible: 0}
 }
 
 // TxnShareAcknowledgeMayHave tells whether TxnShareAcknowledge may have a key: one that no API of Kafka has, or 93 or 94, which Kafka gave away

@@ -48,11 +48,7 @@ func (s *step) showOpenTransaction(t *kshare.OpenTransaction) {
 	if t.ID == "" {
 		s.printf("producer %s: no open transaction", s.producerName(t.ProducerID))
 	} else {
-		timeout := "no timeout"
-		if t.Timeout > 0 {
-			timeout = "timeout " + show(t.Timeout)
-		}
-		text := fmt.Sprintf("%s: %s, producer %s, %s, lasts %s", s.script(t.ID), t.State, s.showEpoch(t.ProducerID, int32(t.ProducerEpoch)), timeout, show(s.target.now().Sub(t.Began)))
+		text := fmt.Sprintf("%s: %s, producer %s, %s, lasts %s", s.script(t.ID), t.State, s.showEpoch(t.ProducerID, int32(t.ProducerEpoch)), transactionTimeoutText(t.Timeout), show(s.target.now().Sub(t.Began)))
 		var all []topicPartition
 		for _, p := range t.Partitions {
 			all = append(all, topicPartition{p.Topic, p.Partition})

@@ -116,10 +116,8 @@ func apiNames() (names []string) {
 			names = append(names, kmsg.NameForKey(k))
 		}
 	}
-	return append(names, transactionalAcksName)
+	return append(names, protocol.TxnShareAcknowledgeName)
 }
-
-const transactionalAcksName = "TxnShareAcknowledge"
 
 // transactionalAcksKey is the key that an option says TxnShareAcknowledge has.
 func transactionalAcksKey(c *call) (int16, error) {
@@ -129,15 +127,15 @@ func transactionalAcksKey(c *call) (int16, error) {
 
 // parseSend makes the request of a send, without fields.
 func parseSend(c *call) (kmsg.Request, error) {
-	if strings.EqualFold(transactionalAcksName, c.words[0]) {
+	if strings.EqualFold(protocol.TxnShareAcknowledgeName, c.words[0]) {
 		key, err := transactionalAcksKey(c)
 		if err != nil {
 			return nil, err
 		}
-		return inVersion(c, &protocol.TxnShareAcknowledgeRequest{APIKey: key}, transactionalAcksName)
+		return inVersion(c, &protocol.TxnShareAcknowledgeRequest{APIKey: key}, protocol.TxnShareAcknowledgeName)
 	}
 	if _, ok := c.options["key"]; ok {
-		return nil, mistakef("key is that of %s alone: leave it out", transactionalAcksName)
+		return nil, mistakef("key is that of %s alone: leave it out", protocol.TxnShareAcknowledgeName)
 	}
 	key := int64(-1)
 	for k := range int16(kmsg.MaxKey + 1) {

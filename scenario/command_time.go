@@ -39,8 +39,8 @@ orders-0: acquired 0 count 2, lock 30s
 			if d > longestWait && !s.target.virtual() {
 				return endsComparison{"time is moved by " + show(d) + ", which is not waited for"}
 			}
-			if end := s.target.now().Add(d); end.After(clock.Last) {
-				return mistakef("time would be %s: it can be moved to %s at most", end.UTC().Format("2006-01-02T15:04:05Z"), clock.Last.Format(time.RFC3339))
+			if err := clock.CheckReach(s.target.now().Add(d)); err != nil {
+				return mistakef("%v", err)
 			}
 			return s.sleep(d)
 		},

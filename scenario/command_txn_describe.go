@@ -73,12 +73,20 @@ func (s *step) transaction(id string) (*kmsg.DescribeTransactionsResponseTransac
 	return &p.TransactionStates[0], nil
 }
 
-// transactionTimeoutText writes a transaction's timeout. Those of two-phase commit have the longest that there is, which Kafka never applies.
-func transactionTimeoutText(ms int32) string {
+// answeredTimeout is a transaction's timeout, 0 for none: those of two-phase commit have the longest that there is, which Kafka never applies.
+func answeredTimeout(ms int32) time.Duration {
 	if ms == math.MaxInt32 {
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// transactionTimeoutText writes a transaction's timeout, 0 for none.
+func transactionTimeoutText(timeout time.Duration) string {
+	if timeout == 0 {
 		return "no timeout"
 	}
-	return "timeout " + show(time.Duration(ms)*time.Millisecond)
+	return "timeout " + show(timeout)
 }
 
 // transactionPartitions writes the partitions of a transaction, whose names are those on the wire: users' first.
@@ -107,7 +115,7 @@ func (s *step) showTransaction(t *kmsg.DescribeTransactionsResponseTransactionSt
 		s.printf("%s: %s", t.TransactionalID, failure(t.ErrorCode, nil))
 		return
 	}
-	text := fmt.Sprintf("%s: %s, producer %s, %s", t.TransactionalID, t.State, s.showEpoch(t.ProducerID, int32(t.ProducerEpoch)), transactionTimeoutText(t.TimeoutMillis))
+	text := fmt.Sprintf("%s: %s, producer %s, %s", t.TransactionalID, t.State, s.showEpoch(t.ProducerID, int32(t.ProducerEpoch)), transactionTimeoutText(answeredTimeout(t.TimeoutMillis)))
 	var all []topicPartition
 	for _, x := range t.Topics {
 		for _, p := range x.Partitions {

@@ -112,7 +112,7 @@ func layoutOf(api *protocol.API, version int16) *layout {
 	}
 	q := &txnShareAcknowledge
 	switch {
-	case api.Name == txnShareAcknowledgeName:
+	case api.Name == protocol.TxnShareAcknowledgeName:
 		place = len(requests)
 	case place < 0:
 		return nil
@@ -179,8 +179,6 @@ func Check(api *protocol.API, version int16, body []byte, most int) (elements in
 	}
 	return w.elements, nil
 }
-
-var txnShareAcknowledgeName = protocol.TxnShareAcknowledgeAPI(0).Name
 
 // walk is a walk through the fields of a request.
 type walk struct {
