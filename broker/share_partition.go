@@ -14,6 +14,7 @@ import (
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
 	"kshare/sharepartition"
+	"kshare/storage"
 )
 
 // sharePartition is a partition as a share group consumes it: the state of its records in flight, and who waits for more.
@@ -312,7 +313,18 @@ func (sp *sharePartition) readable() bool {
 // out only as it is looked up. Apache Kafka answers at once then.
 func (sp *sharePartition) beyondLog(lookedUp bool) bool {
 	next := sp.state.NextFetchOffset()
-	return sp.partition.cluster.timing == TimingKafka && (next > sp.end() || lookedUp && next < sp.partition.log.StartOffset())
+	return sp.partition.cluster.timing == TimingKafka && (next > sp.end() && !sp.endsWithin(next) || lookedUp && next < sp.partition.log.StartOffset())
+}
+
+// endsWithin tells whether the group may read up to the batch that holds the offset. It does where the log's start lies within the first batch of an open
+// transaction: Apache Kafka compares the offsets of batches, and so there is nothing to read rather than something to find out.
+func (sp *sharePartition) endsWithin(next int64) bool {
+	within := false
+	err := sp.partition.log.Batches(next, func(b storage.Batch) bool {
+		within = b.BaseOffset == sp.end()
+		return false
+	})
+	return within && err == nil
 }
 
 // available is how many bytes there are to read from the next fetch offset on, as far as that concerns who needs so many and may have most. Apache Kafka
