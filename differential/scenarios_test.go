@@ -79,7 +79,7 @@ func judge(t *testing.T, all []*scenario.Comparison, reasons *scenario.Reasons) 
 	for _, c := range all {
 		a, d, o := c.Tally()
 		commands, agree, differ, omitted = commands+len(c.Commands), agree+a, differ+d, omitted+o
-		logUnsteady(t, c)
+		logDoubts(t, c)
 		if unexplained := reasons.Unexplained(c); len(unexplained) > 0 {
 			t.Errorf("%s differs without a reason in DIFFERENCES:\n%s", c.File.Name, c.SideBySide("kshare", "Apache Kafka 4.4.0"))
 		}
@@ -157,11 +157,11 @@ func compareAll(t *testing.T, g *configured) []*scenario.Comparison {
 	return slices.DeleteFunc(all, func(c *scenario.Comparison) bool { return c == nil })
 }
 
-// logUnsteady names the commands that count as agreeing though not every run agreed.
-func logUnsteady(t *testing.T, c *scenario.Comparison) {
+// logDoubts names the commands that do not count as differing though they did in some run.
+func logDoubts(t *testing.T, c *scenario.Comparison) {
 	for _, x := range c.Commands {
-		if x.Unsteady {
-			t.Logf("%s:%d %s: differed in one run and not in another", c.File.Name, x.Line, x.Command)
+		if why := x.Doubt(); why != "" {
+			t.Logf("%s:%d %s: %s", c.File.Name, x.Line, x.Command, why)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestRandomScenarios(t *testing.T) {
 			if !assert.NoError(t, err, "seed %d", seed) {
 				return
 			}
-			logUnsteady(t, c)
+			logDoubts(t, c)
 			a, x, o := c.Tally()
 			mu.Lock()
 			commands, agree, differ, omitted = commands+len(c.Commands), agree+a, differ+x, omitted+o

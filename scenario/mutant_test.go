@@ -62,7 +62,31 @@ func TestSideBySide(t *testing.T) {
 		{Line: 2, Command: "groups", Here: []string{"a"}, There: []string{"b"}},
 		{Line: 3, Command: "groups", Here: []string{"a"}, There: []string{"b"}, Unsteady: true},
 		{Line: 4, Command: "state", Here: []string{"a"}, There: []string{"b"}, Omitted: "it looks into the broker"},
+		{Line: 5, Command: "groups", Here: []string{"a"}, There: []string{"b"}, Omitted: variesThere},
 	}}
 	words := strings.Join(strings.Fields(c.SideBySide("here", "there")), " ")
-	assert.Equal(t, "f:2 groups here there a | b f:3 groups: differed in one run and not in another f: 4 commands, 2 agree, 1 differ, 1 not compared", words)
+	assert.Equal(t, "f:2 groups here there a | b f:3 groups: differed in one run and not in another "+
+		"f:5 groups: the other side shows now this and now that f: 5 commands, 2 agree, 1 differ, 2 not compared", words)
+}
+
+// A difference counts where it shows in every run, and where the other side does not differ from itself.
+func TestDifferencesAreConfirmed(t *testing.T) {
+	shown := func(here, there string) Compared { return Compared{Here: []string{here}, There: []string{there}} }
+	for name, test := range map[string]struct {
+		again   Compared
+		differs bool
+		doubt   string
+	}{
+		"the same again":             {shown("a", "b"), true, ""},
+		"agrees the next time":       {shown("a", "a"), false, "differed in one run and not in another"},
+		"the other side varies":      {shown("a", "c"), false, variesThere},
+		"both follow from the input": {shown("d", "c"), true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := shown("a", "b")
+			c.confirm(&test.again)
+			assert.Equal(t, test.differs, c.Differs())
+			assert.Equal(t, test.doubt, c.Doubt())
+		})
+	}
 }
