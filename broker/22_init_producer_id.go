@@ -82,7 +82,7 @@ func (c *Cluster) newProducerID() (int64, error) {
 	return id, nil
 }
 
-// expireProducers has the partitions forget the producers that have not written for producer.id.expiration.ms, as of the last of the checks that
+// expireProducers has the partitions and the share coordinator forget the producers that have not written for producer.id.expiration.ms, as of the last of the checks that
 // Apache Kafka makes every producer.id.expiration.check.interval.ms. It is called before anybody looks at producers.
 func (c *Cluster) expireProducers() {
 	v := c.brokerValues()
@@ -92,9 +92,11 @@ func (c *Cluster) expireProducers() {
 		return
 	}
 	c.producersChecked = c.producersChecked.Add(passed * period)
+	checked, expiration := c.producersChecked.UnixMilli(), v.Duration("producer.id.expiration.ms").Milliseconds()
 	for _, t := range c.topics {
 		for _, p := range t.partitions {
-			p.producers.Expire(c.producersChecked.UnixMilli(), v.Duration("producer.id.expiration.ms").Milliseconds())
+			p.producers.Expire(checked, expiration)
 		}
 	}
+	c.share.coordinator.ExpireProducers(checked, expiration)
 }

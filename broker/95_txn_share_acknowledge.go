@@ -1,8 +1,6 @@
 package broker
 
 import (
-	"slices"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/kip1289"
@@ -62,6 +60,7 @@ type staging struct {
 type stagingEntry struct {
 	topic, partition int // places in the request and the answer
 	target           *partition
+	guard            *sharecoordinator.Guard // of the transaction
 	result           *shareAckResult
 }
 
@@ -121,20 +120,22 @@ func (s *staging) enter() int16 {
 	if err != nil {
 		return c.storageRefusal(err).code
 	}
-	var kept []txn.TopicPartition
-	for _, e := range s.entries {
-		k := sharecoordinator.Key{Group: q.GroupID, Topic: e.target.topic.id, Partition: e.target.index}
-		at := txn.TopicPartition{Topic: shareStateTopic, Partition: sharecoordinator.PartitionFor(k, int32(len(t.partitions)))}
-		if !slices.Contains(kept, at) {
-			kept = append(kept, at)
-		}
+	kept := make([]txn.TopicPartition, len(s.entries))
+	for i, e := range s.entries {
+		kept[i] = txn.TopicPartition{Topic: shareStateTopic, Partition: sharecoordinator.PartitionFor(e.target.shareKey(q.GroupID), int32(len(t.partitions)))}
 	}
+	c.expireProducers()
 	by := c.transactionPartition(*q.TransactionalID)
 	if by == nil || c.node(by.leader) == nil {
 		return errorcode.CoordinatorNotAvailable
 	}
 	code := c.addPartitions(s.request, c.node(by.leader), *q.TransactionalID, txn.Producer{ID: q.ProducerID, Epoch: q.ProducerEpoch}, kept, txn.Flow2)
-	if code == errorcode.ProducerFenced {
+	switch code {
+	case errorcode.None:
+		for i, e := range s.entries {
+			e.guard = c.share.coordinator.Guard(c.now(), kept[i].Partition, q.ProducerID, q.ProducerEpoch)
+		}
+	case errorcode.ProducerFenced:
 		return errorcode.InvalidProducerEpoch
 	}
 	return code
@@ -184,7 +185,7 @@ func (s *staging) stage(e *stagingEntry) {
 		e.result = ackRefused(no)
 		return
 	}
-	e.result = &shareAckResult{change: shareChange{sp, w}}
+	e.result = &shareAckResult{change: shareChange{sp, w, e.guard}}
 	e.result.settle(&s.writes)
 }
 

@@ -228,14 +228,14 @@ func (d *deadLetters) end(failed error) {
 	before := sp.state.StartOffset()
 	w := sp.state.CompleteArchiving(d.FirstOffset, d.LastOffset)
 	if !sp.forgotten() {
-		sp.persist(w)
+		sp.persist(w, nil)
 		sp.settled(before)
 		return
 	}
 	if w.ID == 0 {
 		return
 	}
-	if code, message := sp.write(d.leader, d.leaderEpoch, &w); code != errorcode.None {
+	if code, message := sp.write(d.leader, d.leaderEpoch, &w, nil); code != errorcode.None {
 		log.Error("that records are archived could not be persisted by a leader that has forgotten them", "code", errorcode.Name(code), "message", message)
 	}
 }

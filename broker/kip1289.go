@@ -70,6 +70,7 @@ func (c *Cluster) endShareTransaction(kept *partition, m *marker) int16 {
 	if kept.coordinator != coordinatorActive {
 		return errorcode.NotLeaderOrFollower
 	}
+	c.expireProducers()
 	end := sharecoordinator.Marker{ProducerID: m.ID, ProducerEpoch: m.Epoch, CoordinatorEpoch: m.coordinatorEpoch, Commit: m.commit, Version: m.version}
 	endings, no := c.share.coordinator.EndTransaction(c.now(), kept.index, int32(len(kept.topic.partitions)), end, c.afterTransaction(m.commit))
 	if no != nil {
@@ -83,7 +84,7 @@ func (c *Cluster) endShareTransaction(kept *partition, m *marker) int16 {
 		// The marker that comes again does not find what is stored now.
 		c.tellLeader(endings[i].Record.Key, endings[i].Decided, m.commit)
 	}
-	c.share.coordinator.TransactionEnded(end)
+	c.share.coordinator.TransactionEnded(c.now(), kept.index, end)
 	return errorcode.None
 }
 

@@ -172,7 +172,7 @@ func fetchErrorOf(code int16) int16 {
 	case errorcode.FencedLeaderEpoch, errorcode.FencedStateEpoch:
 		return errorcode.NotLeaderOrFollower
 	case errorcode.UnknownTopicOrPartition, errorcode.GroupIDNotFound, errorcode.CoordinatorNotAvailable, errorcode.OffsetNotAvailable,
-		errorcode.InvalidProducerEpoch: // only what is staged in a transaction is answered with it
+		errorcode.InvalidProducerEpoch, errorcode.TransactionAbortable: // only what is staged in a transaction is answered with these
 		return code
 	}
 	return errorcode.UnknownServerError
@@ -180,7 +180,7 @@ func fetchErrorOf(code int16) int16 {
 
 // writeShareState writes a share partition's change, made in a leader epoch, through the share coordinator. It returns the code and message that the
 // share coordinator answers with.
-func (c *Cluster) writeShareState(sp *sharePartition, leaderEpoch int32, w *sharepartition.Write) (int16, string) {
+func (c *Cluster) writeShareState(sp *sharePartition, leaderEpoch int32, w *sharepartition.Write, guard *sharecoordinator.Guard) (int16, string) {
 	batches := c.share.batches
 	for _, b := range w.Batches {
 		x := sharecoordinator.Batch{FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, State: int8(b.State), DeliveryCount: b.DeliveryCount}
@@ -196,6 +196,7 @@ func (c *Cluster) writeShareState(sp *sharePartition, leaderEpoch int32, w *shar
 		StartOffset:           w.StartOffset,
 		DeliveryCompleteCount: w.DeliveryCompleteCount,
 		Batches:               batches,
+		Guard:                 guard,
 	})
 	if no != nil {
 		return no.ErrorCode, no.Message
@@ -280,7 +281,7 @@ func (sp *sharePartition) expire() {
 	limits := c.shareLimits(sp.group)
 	now := c.clock.Now()
 	if c.timing == TimingFast {
-		sp.persist(sp.state.Expire(now, limits))
+		sp.persist(sp.state.Expire(now, limits), nil)
 		sp.wake()
 	} else {
 		for {
@@ -288,7 +289,7 @@ func (sp *sharePartition) expire() {
 			if w.ID == 0 || sp.forgotten() {
 				break
 			}
-			sp.persist(w)
+			sp.persist(w, nil)
 			sp.wake()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"kshare/fault"
 	"kshare/protocol/errorcode"
+	"kshare/sharecoordinator"
 	"kshare/sharepartition"
 	"kshare/sharesession"
 )
@@ -72,6 +73,7 @@ type shareAckResult struct {
 type shareChange struct {
 	sp    *sharePartition
 	write sharepartition.Write
+	guard *sharecoordinator.Guard // of the transaction that it stages records for
 }
 
 // settle persists the change and lets it take effect. It returns whether the start offset has moved, which makes room for new records, and why
@@ -81,7 +83,7 @@ func (s shareChange) settle() (moved bool, no *refusal, open *shareWrite) {
 		return false, nil, nil
 	}
 	before := s.sp.state.StartOffset()
-	no, open = s.sp.persist(s.write)
+	no, open = s.sp.persist(s.write, s.guard)
 	return s.sp.settled(before), no, open
 }
 
@@ -140,7 +142,7 @@ func (s *shareCaller) acknowledgeAt(p *partition, acks []sharepartition.Acknowle
 	if no != nil {
 		return ackRefused(no)
 	}
-	return &shareAckResult{change: shareChange{sp, w}, counts: countAcknowledged(acks)}
+	return &shareAckResult{change: shareChange{sp: sp, write: w}, counts: countAcknowledged(acks)}
 }
 
 // acknowledgeNothing is the result for a partition that a request names without acknowledgements.
@@ -240,7 +242,7 @@ func (c *Cluster) releaseShare(n *node, ended *sharesession.Ended) []shareChange
 			continue
 		}
 		if sp := p.shareGroups[ended.Key.Group]; sp != nil {
-			released = append(released, shareChange{sp, sp.state.ReleaseMember(ended.Key.Member, limits)})
+			released = append(released, shareChange{sp: sp, write: sp.state.ReleaseMember(ended.Key.Member, limits)})
 		}
 	}
 	return released
@@ -270,7 +272,7 @@ func (c *Cluster) endShareSessions(n *node) {
 	for _, ended := range c.share.sessions[n.id].Clear() {
 		for _, released := range c.releaseShare(n, &ended) {
 			if sp := released.sp; sp != nil { // those that wait there are not served any more
-				sp.persist(released.write)
+				sp.persist(released.write, nil)
 			}
 		}
 	}

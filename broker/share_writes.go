@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kshare/protocol/errorcode"
+	"kshare/sharecoordinator"
 	"kshare/sharepartition"
 )
 
@@ -19,6 +20,7 @@ const (
 type shareWrite struct {
 	sp          *sharePartition
 	write       sharepartition.Write
+	guard       *sharecoordinator.Guard // of the transaction that it stages records for, nil where it stages none
 	leader      *node
 	leaderEpoch int32
 	stopped     <-chan struct{} // closed when the leader is stopped, and the write with it
@@ -38,8 +40,9 @@ type shareWriteAnswer struct {
 }
 
 // persist writes what a change of the share partition's state asks for, and tells the state how it went. It returns the code and message that the
-// request which made the change is answered with, or the write if that is still open.
-func (sp *sharePartition) persist(w sharepartition.Write) (no *refusal, open *shareWrite) {
+// request which made the change is answered with, or the write if that is still open. guard is that of the transaction which the change stages records for, nil where it
+// stages none.
+func (sp *sharePartition) persist(w sharepartition.Write, guard *sharecoordinator.Guard) (no *refusal, open *shareWrite) {
 	switch {
 	case w.ID == 0:
 		return nil, nil
@@ -53,13 +56,13 @@ func (sp *sharePartition) persist(w sharepartition.Write) (no *refusal, open *sh
 	var message string
 	kept := sp.stateKeptIn()
 	if !faulty && (kept == nil || !kept.held) {
-		if code, message = sp.write(leader, p.leaderEpoch, &w); !retriable(code) {
+		if code, message = sp.write(leader, p.leaderEpoch, &w, guard); !retriable(code) {
 			no = writeRefusal(code, message)
 			sp.persisted(w.ID, no)
 			return no, nil
 		}
 	}
-	open = &shareWrite{sp: sp, write: w, leader: leader, leaderEpoch: p.leaderEpoch, stopped: leader.stopped}
+	open = &shareWrite{sp: sp, write: w, guard: guard, leader: leader, leaderEpoch: p.leaderEpoch, stopped: leader.stopped}
 	p.openShareWrites = append(p.openShareWrites, open)
 	switch {
 	case faulty:
@@ -78,11 +81,11 @@ func (sp *sharePartition) persist(w sharepartition.Write) (no *refusal, open *sh
 }
 
 // write has the share coordinator write a change that a node has made as leader in an epoch. It returns the code and message of the answer.
-func (sp *sharePartition) write(leader *node, leaderEpoch int32, w *sharepartition.Write) (int16, string) {
+func (sp *sharePartition) write(leader *node, leaderEpoch int32, w *sharepartition.Write, guard *sharecoordinator.Guard) (int16, string) {
 	if code := leader.unreachable(sp.stateKeptIn()); code != errorcode.None {
 		return code, shareWriteMessage(code)
 	}
-	code, message := sp.partition.cluster.writeShareState(sp, leaderEpoch, w)
+	code, message := sp.partition.cluster.writeShareState(sp, leaderEpoch, w, guard)
 	if code == errorcode.None {
 		sp.overtake(w)
 	}
@@ -208,7 +211,7 @@ func (w *shareWrite) doFirst() {
 		w.done = &shareWriteAnswer{errorcode.FencedStateEpoch, "The records were delivered again meanwhile."}
 		return
 	}
-	code, message := w.sp.write(w.leader, w.leaderEpoch, &w.write)
+	code, message := w.sp.write(w.leader, w.leaderEpoch, &w.write, w.guard)
 	w.done = &shareWriteAnswer{code, message}
 }
 

@@ -185,6 +185,7 @@ type Update struct {
 	StartOffset           int64
 	DeliveryCompleteCount int32 // -1 where the leader does not know it
 	Batches               []Batch
+	Guard                 *Guard // of the transaction that Batches are staged for, nil where none is TX_PENDING
 }
 
 // Write merges what a leader writes into a share partition's state. The start offset never goes back in later lines.
@@ -206,8 +207,9 @@ func (c *Coordinator) Write(nowMs int64, k Key, u *Update) (Record, *Refusal) {
 		return Record{}, c.fencedStateEpoch()
 	case !c.config.Exists(k.Topic, k.Partition):
 		return Record{}, refuseUnknownPartition
-	case c.tooLate(u.Batches):
-		return Record{}, refuseLateStage
+	}
+	if no := c.refuseStage(u); no != nil {
+		return Record{}, no
 	}
 	next := s.State
 	switch {
@@ -294,8 +296,9 @@ func (c *Coordinator) States() iter.Seq2[Key, *State] {
 func (c *Coordinator) Writes() int64 { return c.writes }
 
 // Reload forgets what a partition of __share_group_state, of so many, does not hold itself, as if its records were read again: which leader epochs have
-// been fenced by a Read whose epoch an Initialize has replaced since.
+// been fenced by a Read whose epoch an Initialize has replaced since, and the guards of transactions.
 func (c *Coordinator) Reload(partition, partitions int32) {
+	c.forgetGuards(partition)
 	for k, s := range c.states {
 		if PartitionFor(k, partitions) == partition {
 			s.fence = s.LeaderEpoch

@@ -74,23 +74,15 @@ type Draft struct {
 	HigherStateWins bool
 }
 
-var refuseLateStage = &Refusal{errorcode.InvalidProducerEpoch, "The transaction has ended."}
-
-// transactions is what is known of transactions: where they wait, and which have ended.
+// transactions is what is known of transactions: where they wait, and which can be staged for.
 type transactions struct {
 	// staged are the share partitions in which a producer's transaction waits. Those that it does not wait in any more may be among them.
 	staged map[int64]map[Key]struct{}
-	ended  map[int64]ended
-}
-
-// ended is the last end of a producer's transactions. It need not outlive the process: what is staged too late is on its way within it.
-type ended struct {
-	epoch            int16
-	coordinatorEpoch int32
+	producers
 }
 
 func newTransactions() transactions {
-	return transactions{map[int64]map[Key]struct{}{}, map[int64]ended{}}
+	return transactions{map[int64]map[Key]struct{}{}, newProducers()}
 }
 
 func (c *Coordinator) rule() mergeRule {
@@ -98,21 +90,6 @@ func (c *Coordinator) rule() mergeRule {
 		return higherWins
 	}
 	return lastWriterWins
-}
-
-// tooLate tells whether a batch is staged for a transaction that has ended.
-func (c *Coordinator) tooLate(batches []Batch) bool {
-	if c.config.Draft.NoLateStageFence {
-		return false
-	}
-	for i := range batches {
-		if b := &batches[i]; b.State == txPending {
-			if end, ok := c.ended[b.Staged.ProducerID]; ok && b.Staged.ProducerEpoch < end.epoch {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // indexStaged notes where transactions wait after a record.
@@ -176,16 +153,18 @@ func compareKeys(a, b Key) int {
 
 // ends tells whether a marker is that of the transaction that a batch waits for.
 func (c *Coordinator) ends(m *Marker, b *Batch) bool {
-	if b.State != txPending || b.Staged.ProducerID != m.ProducerID {
-		return false
-	}
+	return b.State == txPending && b.Staged.ProducerID == m.ProducerID && c.endsEpoch(m, b.Staged.ProducerEpoch)
+}
+
+// endsEpoch tells whether a marker is that of its producer's transaction in an epoch.
+func (c *Coordinator) endsEpoch(m *Marker, epoch int16) bool {
 	if c.config.Draft.ExactEpochs {
-		return b.Staged.ProducerEpoch == m.ProducerEpoch-1 && m.Version >= 2
+		return epoch == m.ProducerEpoch-1 && m.Version >= 2
 	}
 	if m.Version >= 2 {
-		return b.Staged.ProducerEpoch < m.ProducerEpoch
+		return epoch < m.ProducerEpoch
 	}
-	return b.Staged.ProducerEpoch <= m.ProducerEpoch
+	return epoch <= m.ProducerEpoch
 }
 
 // ending is what a marker makes of one share partition, false where nothing in it waits for it.
@@ -216,11 +195,14 @@ func (c *Coordinator) ending(nowMs int64, k Key, s *state, m *Marker, after func
 // terminal tells whether nothing leads out of a state: ACKNOWLEDGED and ARCHIVED.
 func terminal(state int8) bool { return state == 2 || state == 4 }
 
-// TransactionEnded takes in that a marker has taken effect.
-func (c *Coordinator) TransactionEnded(m Marker) {
+// TransactionEnded takes in that a marker has taken effect in a partition of __share_group_state.
+func (c *Coordinator) TransactionEnded(nowMs int64, partition int32, m Marker) {
 	before, ok := c.ended[m.ProducerID]
 	if !ok || m.ProducerEpoch >= before.epoch {
-		c.ended[m.ProducerID] = ended{m.ProducerEpoch, max(m.CoordinatorEpoch, before.coordinatorEpoch)}
+		c.ended[m.ProducerID] = ended{m.ProducerEpoch, max(m.CoordinatorEpoch, before.coordinatorEpoch), nowMs}
+	}
+	if at := (place{partition, m.ProducerID}); c.guards[at] != nil && c.endsEpoch(&m, c.guards[at].epoch) {
+		delete(c.guards, at)
 	}
 	for k := range c.staged[m.ProducerID] {
 		if s := c.states[k]; s == nil || !slices.ContainsFunc(s.Batches, func(b Batch) bool { return b.State == txPending && b.Staged.ProducerID == m.ProducerID }) {

@@ -39,8 +39,27 @@ func (x *transacted) apply(r Record) {
 	x.c.Apply(&r, int64(len(x.records)))
 }
 
+// write writes batches one after the other, those that are staged in a transaction that has just become one of the share partition's state. It returns the first refusal.
 func (x *transacted) write(k Key, batches ...Batch) *Refusal {
-	r, no := x.c.Write(1, k, &Update{StateEpoch: 1, StartOffset: 0, Batches: batches})
+	for _, b := range batches {
+		var g *Guard
+		if b.State == txPending {
+			g = x.guard(k, b.Staged.ProducerID, b.Staged.ProducerEpoch)
+		}
+		if no := x.stage(k, g, b); no != nil {
+			return no
+		}
+	}
+	return nil
+}
+
+func (x *transacted) guard(k Key, producer int64, epoch int16) *Guard {
+	return x.c.Guard(1, PartitionFor(k, shards), producer, epoch)
+}
+
+// stage writes a batch with a guard that was taken before.
+func (x *transacted) stage(k Key, g *Guard, b Batch) *Refusal {
+	r, no := x.c.Write(1, k, &Update{StateEpoch: 1, StartOffset: 0, Batches: []Batch{b}, Guard: g})
 	if no == nil {
 		x.apply(r)
 	}
@@ -68,8 +87,8 @@ func (x *transacted) end(m Marker) ([]Ending, *Refusal) {
 			x.apply(e.Record)
 		}
 		all = append(all, endings...)
+		x.c.TransactionEnded(2, partition, m)
 	}
-	x.c.TransactionEnded(m)
 	return all, nil
 }
 
@@ -121,21 +140,99 @@ func TestMarkersThatEndNothing(t *testing.T) {
 	assert.Len(t, endings, 1, "one of transaction.version 1 has the epoch of the transaction")
 }
 
-// What is staged once the transaction has ended would wait for ever: it is refused, unless the draft is to be seen.
+// What is staged once the transaction has ended would wait for ever, or be decided with the next transaction of the same epoch: it is refused, unless the draft is to be seen.
 func TestLateStage(t *testing.T) {
-	for _, draft := range []bool{false, true} {
-		x := newTransacted(t, Draft{NoLateStageFence: draft})
-		_, no := x.end(Marker{ProducerID: 70, ProducerEpoch: 4, Version: 2})
-		require.Nil(t, no)
-		no = x.write(exampleKey, staged(0, 9, 70, 3, 2))
-		if draft {
-			assert.Nil(t, no)
-			assert.Len(t, x.c.Waiting(), 1)
-			continue
+	for _, x := range []struct {
+		what   string
+		marker Marker
+		next   int16 // the epoch of the transaction after it
+		code   int16
+	}{
+		{"the end has raised the epoch", Marker{ProducerID: 70, ProducerEpoch: 4, Version: 2}, 4, errorcode.InvalidProducerEpoch},
+		{"EndTxn of version 4 or less", Marker{ProducerID: 70, ProducerEpoch: 3, Version: 0}, 3, errorcode.TransactionAbortable},
+		{"an abort with transaction.version 1", Marker{ProducerID: 70, ProducerEpoch: 4, Version: 0}, 4, errorcode.InvalidProducerEpoch},
+	} {
+		for _, draft := range []bool{false, true} {
+			c := newTransacted(t, Draft{NoLateStageFence: draft})
+			before := c.guard(exampleKey, 70, 3)
+			_, no := c.end(x.marker)
+			require.Nil(t, no)
+			if draft {
+				assert.Nil(t, c.stage(exampleKey, before, staged(0, 9, 70, 3, 2)), x.what)
+				assert.Len(t, c.c.Waiting(), 1)
+				continue
+			}
+			assert.Equal(t, x.code, c.stage(exampleKey, before, staged(0, 9, 70, 3, 2)).ErrorCode, x.what)
+			next := c.guard(exampleKey, 70, x.next)
+			assert.Equal(t, x.code, c.stage(exampleKey, before, staged(0, 9, 70, 3, 2)).ErrorCode, "%s, and the next transaction has begun", x.what)
+			assert.Nil(t, c.stage(exampleKey, next, staged(10, 19, 70, x.next, 2)), x.what)
+			assert.Equal(t, []Batch{staged(10, 19, 70, x.next, 2)}, c.batches(exampleKey))
 		}
-		assert.Equal(t, errorcode.InvalidProducerEpoch, no.ErrorCode)
-		assert.Nil(t, x.write(exampleKey, staged(0, 9, 70, 4, 2)), "the transaction after it")
 	}
+}
+
+// Nothing is staged but with a guard that holds.
+func TestGuards(t *testing.T) {
+	batch := staged(0, 9, 70, 3, 2)
+	refused := func(x *transacted, g *Guard, b Batch, why string) {
+		no := x.stage(exampleKey, g, b)
+		require.NotNil(t, no, why)
+		assert.Equal(t, errorcode.TransactionAbortable, no.ErrorCode, why)
+	}
+	holds := func(x *transacted, g *Guard, why string) { assert.Nil(t, x.stage(exampleKey, g, batch), why) }
+
+	x := newTransacted(t, Draft{})
+	g := x.guard(exampleKey, 70, 3)
+	refused(x, nil, batch, "without a guard")
+	refused(x, g, staged(0, 9, 71, 3, 2), "another producer")
+	refused(x, g, staged(0, 9, 70, 2, 2), "another epoch")
+	assert.Same(t, g, x.guard(exampleKey, 70, 3), "the same transaction once more")
+	holds(x, g, "while the transaction is open")
+	assert.Nil(t, x.stage(exampleKey, nil, Batch{0, 9, txPending, 1, NoStaged}), "what no producer has staged waits for no transaction")
+
+	for _, m := range []Marker{{ProducerID: 71, ProducerEpoch: 9}, {ProducerID: 70, ProducerEpoch: 3, Version: 2}, {ProducerID: 70, ProducerEpoch: 2}} {
+		_, no := x.end(m)
+		require.Nil(t, no)
+		holds(x, g, "a marker that is not the transaction's")
+	}
+	at := PartitionFor(exampleKey, shards)
+	end := Marker{ProducerID: 70, ProducerEpoch: 3}
+	x.c.TransactionEnded(2, (at+1)%shards, end)
+	holds(x, g, "the marker has come to another partition alone")
+	x.c.TransactionEnded(2, at, end)
+	refused(x, g, batch, "the marker has come")
+
+	g = x.guard(exampleKey, 70, 3)
+	x.c.Reload((at+1)%shards, shards)
+	holds(x, g, "another partition is read anew")
+	x.c.Reload(at, shards)
+	refused(x, g, batch, "the partition is read anew")
+
+	g = x.guard(exampleKey, 70, 3)
+	x.guard(exampleKey, 70, 4)
+	refused(x, g, batch, "a transaction of a higher epoch has begun")
+}
+
+// What is known of producers is forgotten in time.
+func TestProducersExpire(t *testing.T) {
+	const day = 24 * 60 * 60 * 1000
+	x := newTransacted(t, Draft{})
+	g := x.guard(exampleKey, 70, 3)
+	for id := range int64(1000) {
+		x.guard(exampleKey, 1000+id, 0)
+		x.c.TransactionEnded(2, PartitionFor(exampleKey, shards), Marker{ProducerID: 1000 + id, ProducerEpoch: 1, CoordinatorEpoch: 8, Version: 2})
+	}
+	require.Nil(t, x.stage(exampleKey, g, staged(0, 9, 70, 3, 2)))
+	assert.Len(t, x.c.guards, 1)
+	x.c.ExpireProducers(day+1, day)
+	assert.Len(t, x.c.ended, 1000)
+	assert.Empty(t, x.c.guards, "that is one millisecond older")
+	x.c.ExpireProducers(day+2, day)
+	assert.Empty(t, x.c.ended)
+
+	endings, no := x.end(Marker{ProducerID: 70, ProducerEpoch: 4, Version: 2})
+	require.Nil(t, no)
+	assert.Len(t, endings, 1, "what is staged still has an end")
 }
 
 func TestCoordinatorEpochs(t *testing.T) {
