@@ -11,12 +11,18 @@ import (
 // work is one step of a worker.
 func (s *simulation) work(w *simulatedWorker) error {
 	switch {
+	case w.abandoned && !w.dead && w.retries != "":
+		return s.end(w, w.retries)
+	case w.abandoned && !w.dead && len(w.held) > 0 && s.one(2):
+		return s.transform(w)
 	case w.staging != "":
-		if s.one(4) {
+		switch {
+		case s.one(4):
 			return s.crash(w)
-		}
-		if s.one(2) {
+		case s.one(2):
 			return s.staged(w)
+		case !w.abandoned && !w.dead && s.one(2):
+			return s.abandon(w)
 		}
 		return nil
 	case w.dead || s.one(15):
@@ -105,6 +111,11 @@ func (s *simulation) transform(w *simulatedWorker) error {
 	if err != nil {
 		return err
 	}
+	if w.abandoned { // the connection that is to stage it still waits
+		if err := s.staged(w); err != nil {
+			return err
+		}
+	}
 	if !written {
 		return s.giveUp(w)
 	}
@@ -118,7 +129,7 @@ func (s *simulation) transform(w *simulatedWorker) error {
 	w.asked = taken
 	words := staging(w.member, w.producer, taken)
 	w.sent = fmt.Sprintf("%s epoch=%d", words, s.runner.world.producers[w.producer].epoch)
-	if !s.old && s.one(4) {
+	if s.one(4) {
 		w.gate, w.staging = s.name("gate"), s.name("stage")
 		if err := s.try("share-writes %s workers partition=%s hold=yes count=1%s", w.gate, of, pick(&s.generator, "", " stage=after", " stage=after error=INVALID_REQUEST")); err != nil {
 			return err
@@ -208,18 +219,57 @@ func (s *simulation) staged(w *simulatedWorker) error {
 		return err
 	}
 	shown, err := s.run("wait %s", w.staging)
-	w.staging, w.gate = "", ""
+	abandoned := w.abandoned
+	w.staging, w.gate, w.abandoned = "", "", false
 	if err != nil || w.dead {
 		w.left = false
 		return err
 	}
+	if abandoned {
+		return s.stagedForNothing(w, shown)
+	}
 	return s.stagedWith(w, shown)
+}
+
+// abandon has a worker abort its transaction without waiting for what it is staging, and go on with what it still holds.
+func (s *simulation) abandon(w *simulatedWorker) error {
+	for _, in := range w.asked {
+		in.holder = nil
+	}
+	w.abandoned, w.asked = true, nil
+	s.keepsEpoch(w)
+	return s.end(w, "abort")
+}
+
+// keepsEpoch takes in that a worker's request was not taken. Where its producer keeps the epoch nothing tells that request from one of its next transaction, so that
+// it does not come again.
+func (s *simulation) keepsEpoch(w *simulatedWorker) {
+	if s.old {
+		w.sent = ""
+	}
+}
+
+// stagedForNothing takes in the answer to what was abandoned: whatever it is, the transaction was aborted.
+func (s *simulation) stagedForNothing(w *simulatedWorker, shown string) error {
+	if strings.Contains(shown, "connection") {
+		w.fresh = true
+		s.letGo(w)
+	}
+	if !w.left {
+		return nil
+	}
+	if w.left = false; !failed(shown) {
+		s.breaks(removedStageNo, "%s has left the group and staged records", w.member)
+	}
+	_, err := s.heartbeat(w, "join workers %s orders once=yes", w.member)
+	return err
 }
 
 func (s *simulation) stagedWith(w *simulatedWorker, shown string) error {
 	left := w.left
 	w.left = false
 	if failed(shown) || !strings.Contains(shown, "ok") {
+		s.keepsEpoch(w)
 		if strings.Contains(shown, "connection") {
 			w.fresh = true
 			s.letGo(w)
@@ -260,7 +310,7 @@ func (s *simulation) end(w *simulatedWorker, how string) error {
 		return err
 	}
 	switch {
-	case strings.Contains(shown, "connection") && w.retries == "" && !s.old:
+	case strings.Contains(shown, "connection") && w.retries == "":
 		w.retries = how
 		return nil
 	case failed(shown):
@@ -272,7 +322,7 @@ func (s *simulation) end(w *simulatedWorker, how string) error {
 		s.commits++
 	}
 	w.staged, w.retries = nil, ""
-	if !s.old && !w.dead && w.sent != "" && s.one(10) {
+	if w.staging == "" && !w.dead && w.sent != "" && s.one(10) {
 		return s.try("%s", w.sent) // comes late
 	}
 	return nil
