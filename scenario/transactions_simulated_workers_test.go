@@ -102,10 +102,13 @@ func (s *simulation) letGo(w *simulatedWorker) {
 	}
 }
 
-// transform writes outputs for what a worker holds of one partition, and stages its acknowledgement.
+// transform writes outputs for what a worker holds of one partition, or for one of these records, and stages its acknowledgement.
 func (s *simulation) transform(w *simulatedWorker) error {
 	of := w.held[0].partition
 	taken, left := ofPartition(w.held, of)
+	if s.one(4) {
+		taken, left = taken[:1], append(left, taken[1:]...)
+	}
 	w.held = left
 	written, err := s.write(w.producer, taken)
 	if err != nil {
@@ -231,13 +234,28 @@ func (s *simulation) staged(w *simulatedWorker) error {
 	return s.stagedWith(w, shown)
 }
 
-// abandon has a worker abort its transaction without waiting for what it is staging, and go on with what it still holds.
+// abandon has a worker abort its transaction without waiting for what it is staging, and go on with what it still holds: over a new connection, so that the next
+// transaction may stage before this is written, or once it is answered.
 func (s *simulation) abandon(w *simulatedWorker) error {
 	for _, in := range w.asked {
 		in.holder = nil
 	}
 	w.abandoned, w.asked = true, nil
 	s.keepsEpoch(w)
+	if s.one(2) && s.connected(w) {
+		s.given = true
+		if err := s.try("disconnect workers %s", w.member); err != nil {
+			return err
+		}
+		shown, err := s.run("wait %s", w.staging)
+		if err != nil {
+			return err
+		}
+		w.staging, w.gate, w.abandoned, w.overtaken = "", "", false, w.gate
+		if err := s.stagedForNothing(w, shown); err != nil {
+			return err
+		}
+	}
 	return s.end(w, "abort")
 }
 
