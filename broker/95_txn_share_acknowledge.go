@@ -20,6 +20,8 @@ import (
 //   - Then again as a whole: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; what the transaction coordinator says as the partitions of
 //     __share_group_state become part of the transaction, PRODUCER_FENCED as INVALID_PRODUCER_EPOCH. A top-level error leaves out all partitions.
 //   - Each partition stands by itself: all its batches are staged or none (package sharepartition), and its answer waits for the share coordinator's.
+//   - What the share coordinator gets of it only after the transaction's marker, or another share coordinator, is INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE
+//     (sharecoordinator.Guard).
 //   - Staging the same again is no error.
 
 var txnShareAcknowledgeHandler = writing(locked((*Cluster).txnShareAcknowledge))

@@ -97,8 +97,8 @@ var List = []Switch{
 		{"exact", "that with the epoch before the marker's: others wait for ever", "draft"},
 	}},
 	{LateStageFence, "whether staging for a transaction that has ended is refused", []Side{
-		{"on", "INVALID_PRODUCER_EPOCH", "kshare"},
-		{"off", "it is stored, and waits for ever", "draft"},
+		{"on", "INVALID_PRODUCER_EPOCH, or TRANSACTION_ABORTABLE where the end has kept the epoch or the share coordinator has changed meanwhile", "kshare, with guards as Kafka's logs have them"},
+		{"off", "it is stored, and waits for ever, or is decided with the next transaction of the same epoch", "draft"},
 	}},
 	{StageRevertRearms, "what becomes of the lock of a record that could not be staged", []Side{
 		{"on", "it goes on", "kshare"},
