@@ -73,6 +73,7 @@ const loadRetry = time.Second
 // memory is what was appended.
 func (c *Cluster) shareStateMoved(p *partition) {
 	failed := p.coordinator == coordinatorFailed
+	c.share.coordinator.ForgetGuards(p.index) // no marker comes before it is loaded, so that guards that are taken meanwhile are good
 	c.loadCoordinator(p, func() {
 		if failed {
 			p.coordinator = coordinatorFailed

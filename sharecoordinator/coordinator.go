@@ -296,9 +296,8 @@ func (c *Coordinator) States() iter.Seq2[Key, *State] {
 func (c *Coordinator) Writes() int64 { return c.writes }
 
 // Reload forgets what a partition of __share_group_state, of so many, does not hold itself, as if its records were read again: which leader epochs have
-// been fenced by a Read whose epoch an Initialize has replaced since, and the guards of transactions.
+// been fenced by a Read whose epoch an Initialize has replaced since.
 func (c *Coordinator) Reload(partition, partitions int32) {
-	c.forgetGuards(partition)
 	for k, s := range c.states {
 		if PartitionFor(k, partitions) == partition {
 			s.fence = s.LeaderEpoch

@@ -7,7 +7,7 @@ import (
 )
 
 // Guard stands for a transaction in a partition of __share_group_state that is part of it. It holds from then until the transaction's marker comes there, or
-// the partition is read anew by another share coordinator: what is staged with a guard that holds, a marker is still to come for. The epoch alone would not tell, for
+// another share coordinator takes the partition over: what is staged with a guard that holds, a marker is still to come for. The epoch alone would not tell, for
 // with EndTxn up to version 4 a producer keeps it from one transaction to the next.
 // Source: org.apache.kafka.storage.internals.log.VerificationGuard, which does so for the transactional batches of a log.
 type Guard struct {
@@ -75,8 +75,8 @@ func (c *Coordinator) refuseStage(u *Update) *Refusal {
 	return nil
 }
 
-// forgetGuards has no guard of a partition of __share_group_state hold any more.
-func (c *Coordinator) forgetGuards(partition int32) {
+// ForgetGuards has no guard of a partition of __share_group_state hold any more: another share coordinator takes it over.
+func (c *Coordinator) ForgetGuards(partition int32) {
 	maps.DeleteFunc(c.guards, func(at place, _ *Guard) bool { return at.partition == partition })
 }
 

@@ -203,10 +203,10 @@ func TestGuards(t *testing.T) {
 	refused(x, g, batch, "the marker has come")
 
 	g = x.guard(exampleKey, 70, 3)
-	x.c.Reload((at+1)%shards, shards)
-	holds(x, g, "another partition is read anew")
-	x.c.Reload(at, shards)
-	refused(x, g, batch, "the partition is read anew")
+	x.c.ForgetGuards((at + 1) % shards)
+	holds(x, g, "another partition is taken over")
+	x.c.ForgetGuards(at)
+	refused(x, g, batch, "the partition is taken over")
 
 	g = x.guard(exampleKey, 70, 3)
 	x.guard(exampleKey, 70, 4)
