@@ -50,7 +50,20 @@ func join(ctx context.Context, addr string, number int, topic [16]byte) (*member
 	at.TopicID = topic
 	at.Partitions = append(at.Partitions, kmsg.NewShareAcknowledgeRequestTopicPartition())
 	m.ack.Topics = append(m.ack.Topics, at)
-	if err := m.heartbeat(ctx); err != nil {
+	err = again(ctx, "FindCoordinator", func() (int16, error) {
+		q := kmsg.NewPtrFindCoordinatorRequest()
+		q.SetVersion(4)
+		q.CoordinatorKeys = []string{groupName}
+		var p kmsg.FindCoordinatorResponse
+		if err := m.request(q, &p); err != nil {
+			return 0, err
+		}
+		return p.Coordinators[0].ErrorCode, nil
+	})
+	if err == nil {
+		err = m.heartbeat(ctx)
+	}
+	if err != nil {
 		c.close()
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"kshare/coordinator"
 	"kshare/protocol/errorcode"
 )
 
@@ -77,19 +76,14 @@ func (c *Cluster) coordinator(q *kmsg.FindCoordinatorRequest, key string) (*node
 		return nil, &refusal{errorcode.InvalidRequest, malformedMessage}
 	}
 	existed := c.topics[name] != nil
-	t, err := c.internalTopic(name)
-	if err != nil {
+	if _, err := c.internalTopic(name); err != nil {
 		return nil, c.storageRefusal(err)
 	}
 	if !existed && c.timing == TimingKafka {
 		return nil, coordinatorNotAvailable(q)
 	}
-	partition := coordinator.PartitionFor(key, int32(len(t.partitions)))
-	if name == consumerOffsetsTopic {
-		partition = c.groups.coordinator.PartitionFor(key)
-	}
-	if n := c.node(t.partition(partition).leader); n != nil {
-		return n, nil
+	if p := c.keeper(name, key); p != nil && c.node(p.leader) != nil {
+		return c.node(p.leader), nil
 	}
 	return nil, coordinatorNotAvailable(q)
 }

@@ -42,13 +42,8 @@ func (c *Cluster) offsetsInTransaction(r *request, q *kmsg.TxnOffsetCommitReques
 	if code := c.notCoordinating(r.node, q.Group); code != errorcode.None {
 		return code
 	}
-	t, err := c.internalTopic(consumerOffsetsTopic)
-	if err != nil {
-		return c.storageRefusal(err).code
-	}
-	offsets := c.offsetsPartition(q.Group)
 	h := &protocol.BatchHeader{ProducerID: q.ProducerID, ProducerEpoch: q.ProducerEpoch, BaseSequence: -1, Attributes: protocol.AttributeTransactional}
-	p := t.partition(offsets.Partition)
+	p := c.keeper(consumerOffsetsTopic, q.Group)
 	e := &enrolment{id: q.TransactionalID, by: txn.Producer{ID: q.ProducerID, Epoch: q.ProducerEpoch}, add: q.Version >= firstAddingCommit, newErrors: q.Version >= 4}
 	if no := e.enter(p, h, c.now()); no != nil {
 		return no.Code

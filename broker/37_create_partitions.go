@@ -12,6 +12,8 @@ import (
 //   - Count is the new total and must be higher than the current one. Unknown topics, illegal names too, are UNKNOWN_TOPIC_OR_PARTITION.
 //   - A topic named twice is refused once. TimeoutMs <= 0 creates nothing: REQUEST_TIMED_OUT.
 //   - New partitions begin at offset 0 and leader epoch 0.
+//   - Internal topics may grow too. Their coordinators go by the former number of partitions until the next start; those of new partitions of __transaction_state
+//     load until then.
 
 const createPartitionsKey = 37
 
@@ -86,6 +88,11 @@ func (c *Cluster) growTopic(q *kmsg.CreatePartitionsRequestTopic, validateOnly b
 	for _, replicas := range assignment {
 		if err := c.addPartition(t, replicas); err != nil {
 			return c.storageRefusal(err)
+		}
+	}
+	if t.name == transactionStateTopic {
+		for _, p := range t.partitions[current:] {
+			c.transactionsMoved(p)
 		}
 	}
 	if err := c.storeTopic(t); err != nil {

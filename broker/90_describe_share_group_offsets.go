@@ -27,6 +27,8 @@ const describeShareGroupOffsetsKey = 90
 func init() { handlers[describeShareGroupOffsetsKey] = locked((*Cluster).describeShareGroupOffsets) }
 
 func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGroupOffsetsRequest) kmsg.Response {
+	topics := len(c.topics)
+	defer func() { r.wrote = len(c.topics) > topics }()
 	p := response[*kmsg.DescribeShareGroupOffsetsResponse](q)
 	for _, g := range q.Groups {
 		entry := kmsg.NewDescribeShareGroupOffsetsResponseGroup()
@@ -103,7 +105,7 @@ func unknownShareOffset(index int32) kmsg.DescribeShareGroupOffsetsResponseGroup
 
 func (c *Cluster) fillShareOffset(n *node, e *kmsg.DescribeShareGroupOffsetsResponseGroupTopicPartition, group string, p *partition) {
 	k := p.shareKey(group)
-	if code := n.unreachable(c.shareStatePartition(k)); code != errorcode.None {
+	if code := n.findShareCoordinator(c.keptAt(shareStateTopic, k.String())); code != errorcode.None {
 		e.ErrorCode, e.ErrorMessage = code, kmsg.StringPtr("Unable to read share group state summary: "+coordinatorMessage(code))
 		return
 	}

@@ -118,13 +118,16 @@ func (s *staging) enter() int16 {
 			return code
 		}
 	}
-	t, err := c.internalTopic(shareStateTopic)
-	if err != nil {
+	if _, err := c.internalTopic(shareStateTopic); err != nil {
 		return c.storageRefusal(err).code
 	}
 	kept := make([]txn.TopicPartition, len(s.entries))
 	for i, e := range s.entries {
-		kept[i] = txn.TopicPartition{Topic: shareStateTopic, Partition: sharecoordinator.PartitionFor(e.target.shareKey(q.GroupID), int32(len(t.partitions)))}
+		p := c.shareStatePartition(e.target.shareKey(q.GroupID))
+		if p == nil {
+			return errorcode.CoordinatorNotAvailable
+		}
+		kept[i] = txn.TopicPartition{Topic: shareStateTopic, Partition: p.index}
 	}
 	c.expireProducers()
 	by := c.transactionPartition(*q.TransactionalID)
@@ -145,14 +148,12 @@ func (s *staging) enter() int16 {
 
 // checkShareMember asks the coordinator of a group, wherever it is, for a member.
 func (c *Cluster) checkShareMember(group, member string, epoch int32) int16 {
-	if t := c.topics[consumerOffsetsTopic]; t != nil {
-		p := t.partition(c.groups.coordinator.PartitionFor(group))
-		if p.leader == noLeader {
-			return errorcode.CoordinatorNotAvailable
-		}
-		if code := p.notCoordinating(c.node(p.leader)); code != errorcode.None {
-			return code
-		}
+	p := c.keeper(consumerOffsetsTopic, group)
+	if p == nil || p.leader == noLeader {
+		return errorcode.CoordinatorNotAvailable
+	}
+	if code := p.notCoordinating(c.node(p.leader)); code != errorcode.None {
+		return code
 	}
 	return c.groups.coordinator.CheckShareMember(group, member, epoch)
 }

@@ -71,7 +71,8 @@ type Cluster struct {
 	config     *config.State
 	topics     map[string]*topic
 	topicsByID map[[16]byte]*topic
-	placement  int // how many partitions have been placed, so that leaders go round
+	spread     map[string]int32 // over how many partitions of an internal topic keys are spread
+	placement  int              // how many partitions have been placed, so that leaders go round
 	// nextProducerID is the next id to hand out; ids below producerIDsReserved are recorded as used, so that a
 	// restart never hands one out twice: nextProducerID <= producerIDsReserved.
 	nextProducerID, producerIDsReserved int64
@@ -173,6 +174,7 @@ func (c *Cluster) load(o *Options) error {
 	for _, n := range c.nodes {
 		n.fetchSessions = c.newFetchSessions()
 	}
+	c.spreadKeys()
 	c.groups = newGroups(c)
 	c.share = newShare(c)
 	c.transactions = newTransactions(c)
@@ -191,6 +193,8 @@ func (c *Cluster) load(o *Options) error {
 			}
 		}
 	}
+	c.spreadKeys()
+	c.groups.coordinator.SetPartitions(c.spread[consumerOffsetsTopic])
 	c.beginCleanup()
 	if commit := c.store.Commit(); commit != nil {
 		return commit.Wait()

@@ -22,10 +22,10 @@ func (p *partition) coordinated() bool {
 	return p.leader != noLeader && p.coordinator == coordinatorActive
 }
 
-// notCoordinating is why a node does not coordinate what a partition of an internal topic keeps, 0 where it does.
+// notCoordinating is why a node does not coordinate what a partition of an internal topic keeps, 0 where it does. Of none nobody does.
 func (p *partition) notCoordinating(n *node) int16 {
 	switch {
-	case p.leader != n.id, p.coordinator == coordinatorFailed:
+	case p == nil, p.leader != n.id, p.coordinator == coordinatorFailed:
 		return errorcode.NotCoordinator
 	case p.coordinator == coordinatorLoading:
 		return errorcode.CoordinatorLoadInProgress
@@ -72,6 +72,9 @@ const loadRetry = time.Second
 // shareStateMoved has the share coordinator of a partition of __share_group_state begin with what the partition holds. Nothing is read for it: what is in
 // memory is what was appended.
 func (c *Cluster) shareStateMoved(p *partition) {
+	if p.gone {
+		c.forgetShareState(p)
+	}
 	failed := p.coordinator == coordinatorFailed
 	c.share.coordinator.ForgetGuards(p.index) // no marker comes before it is loaded, so that guards that are taken meanwhile are good
 	c.loadCoordinator(p, func() {
@@ -79,7 +82,7 @@ func (c *Cluster) shareStateMoved(p *partition) {
 			p.coordinator = coordinatorFailed
 			return
 		}
-		c.share.coordinator.Reload(p.index, int32(len(p.topic.partitions)))
+		c.share.coordinator.Reload(p.index, c.spread[shareStateTopic])
 		c.wakeShareLoads()
 	})
 }
@@ -93,7 +96,7 @@ func (c *Cluster) loadCoordinator(p *partition, load func()) {
 	wait := p.loadFor
 	p.coordinator, p.loadFor = coordinatorActive, 0
 	switch {
-	case p.leader == noLeader:
+	case p.leader == noLeader, p.gone:
 	case wait <= 0:
 		load()
 	default:

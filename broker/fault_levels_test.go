@@ -310,13 +310,15 @@ func named(v reflect.Value) (level, name string) {
 
 // prepare makes what requests of an API need to be answered entry by entry: a session, or a group.
 func (f *faulty) prepare(a *protocol.API) {
+	if a.Name != "FindCoordinator" {
+		f.findCoordinator("g")
+	}
 	switch a.Name {
 	case "ShareFetch", "ShareAcknowledge":
 		q := kmsg.NewPtrShareFetchRequest()
 		q.Version, q.GroupID, q.MemberID = 1, kmsg.StringPtr("g"), kmsg.StringPtr("m")
 		require.Zero(f.t, ask1[*kmsg.ShareFetchResponse](f, q).ErrorCode)
 	case "TxnShareAcknowledge":
-		f.findCoordinator("g")
 		find := kmsg.NewPtrFindCoordinatorRequest()
 		find.Version, find.CoordinatorType, find.CoordinatorKeys = 4, 1, transactions[:1]
 		require.Zero(f.t, ask1[*kmsg.FindCoordinatorResponse](f, find).Coordinators[0].ErrorCode)
@@ -329,12 +331,10 @@ func (f *faulty) prepare(a *protocol.API) {
 		q := kmsg.NewPtrOffsetCommitRequest()
 		q.Version, q.Group, q.Generation = 8, "g", -1
 		q.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Partition: 0}}}}
-		f.findCoordinator("g")
 		require.Zero(f.t, ask1[*kmsg.OffsetCommitResponse](f, q).Topics[0].Partitions[0].ErrorCode)
 	case "AlterShareGroupOffsets", "DeleteShareGroupOffsets":
 		q := kmsg.NewPtrShareGroupHeartbeatRequest()
 		q.Version, q.GroupID, q.MemberID, q.SubscribedTopicNames = 1, "g", "m", []string{"t"}
-		f.findCoordinator("g")
 		require.Zero(f.t, ask1[*kmsg.ShareGroupHeartbeatResponse](f, q).ErrorCode)
 		q.MemberEpoch = -1
 		require.Zero(f.t, ask1[*kmsg.ShareGroupHeartbeatResponse](f, q).ErrorCode)

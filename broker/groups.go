@@ -22,7 +22,7 @@ type groups struct {
 func newGroups(c *Cluster) *groups {
 	v := c.brokerValues()
 	config := coordinator.Config{
-		Partitions:                   v.Int("offsets.topic.num.partitions"),
+		Partitions:                   c.spread[consumerOffsetsTopic],
 		GroupMaxSize:                 int(v.Int("group.max.size")),
 		GroupMinSession:              v.Duration("group.min.session.timeout.ms"),
 		GroupMaxSession:              v.Duration("group.max.session.timeout.ms"),
@@ -58,9 +58,6 @@ func newGroups(c *Cluster) *groups {
 			config.InitialRebalanceDelay = 0
 		}
 	}
-	if t := c.topics[consumerOffsetsTopic]; t != nil {
-		config.Partitions = int32(len(t.partitions))
-	}
 	return &groups{coordinator: coordinator.New(config, c)}
 }
 
@@ -88,17 +85,9 @@ func (c *Cluster) TopicByID(id [16]byte) (coordinator.Topic, bool) {
 	return coordinator.Topic{}, false
 }
 
-// notCoordinating is why a node does not coordinate a group, 0 where it does: it leads the group's partition of __consumer_offsets and has loaded it. A
-// single node coordinates every group before that topic exists.
+// notCoordinating is why a node does not coordinate a group, 0 where it does: it leads the group's partition of __consumer_offsets and has loaded it.
 func (c *Cluster) notCoordinating(n *node, group string) int16 {
-	t := c.topics[consumerOffsetsTopic]
-	if t == nil {
-		if len(c.nodes) == 1 {
-			return errorcode.None
-		}
-		return errorcode.NotCoordinator
-	}
-	return t.partition(c.groups.coordinator.PartitionFor(group)).notCoordinating(n)
+	return c.keeper(consumerOffsetsTopic, group).notCoordinating(n)
 }
 
 // groupCall is a request to the group coordinator. It returns nil where the request is parked.
@@ -209,13 +198,12 @@ func (c *Cluster) appendGroupRecords(records []coordinator.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	t, err := c.internalTopic(consumerOffsetsTopic)
-	if err != nil {
-		return err
-	}
 	for len(records) > 0 {
 		n := sameBatch(c.groups.coordinator, records)
-		p := t.partition(c.groups.coordinator.PartitionFor(records[0].Group))
+		p := c.keeper(consumerOffsetsTopic, records[0].Group)
+		if p == nil {
+			return fmt.Errorf("nobody keeps group %q", records[0].Group)
+		}
 		if err := c.appendRecords(p, records[:n]); err != nil {
 			return err
 		}
@@ -294,7 +282,12 @@ func (c *Cluster) replayGroups() error {
 // replayGroupsOf rebuilds the groups that a partition of __consumer_offsets keeps, none where it cannot be read.
 func (c *Cluster) replayGroupsOf(p *partition, e *coordinator.Effects) error {
 	ended := func(producerID int64, commit bool) { c.groups.coordinator.EndTransaction(p.index, producerID, commit) }
+	keeper := recordKeeper{p: p}
+	defer keeper.report()
 	err := p.eachRecordOrMarker(ended, func(h *protocol.BatchHeader, r *protocol.Record) error {
+		if !keeper.keepsRecord(r) {
+			return nil
+		}
 		producerID := int64(-1)
 		if h.IsTransactional() {
 			producerID = h.ProducerID

@@ -72,7 +72,7 @@ func (c *Cluster) endShareTransaction(kept *partition, m *marker) int16 {
 	}
 	c.expireProducers()
 	end := sharecoordinator.Marker{ProducerID: m.ID, ProducerEpoch: m.Epoch, CoordinatorEpoch: m.coordinatorEpoch, Commit: m.commit, Version: m.version}
-	endings, no := c.share.coordinator.EndTransaction(c.now(), kept.index, int32(len(kept.topic.partitions)), end, c.afterTransaction(m.commit))
+	endings, no := c.share.coordinator.EndTransaction(c.now(), kept.index, c.spread[shareStateTopic], end, c.afterTransaction(m.commit))
 	if no != nil {
 		return no.ErrorCode
 	}
@@ -86,6 +86,14 @@ func (c *Cluster) endShareTransaction(kept *partition, m *marker) int16 {
 	}
 	c.share.coordinator.TransactionEnded(c.now(), kept.index, end)
 	return errorcode.None
+}
+
+// forgetShareState has the share coordinator forget what a partition of __share_group_state has kept, which is gone. No marker finds what waits for transactions there:
+// for the leaders these are over, as after an abort.
+func (c *Cluster) forgetShareState(p *partition) {
+	for _, e := range c.share.coordinator.Unload(p.index, c.spread[shareStateTopic], c.afterTransaction(false)) {
+		c.tellLeader(e.Record.Key, e.Decided, false)
+	}
 }
 
 // forgetStaged has the leader of a share partition whose state was put in place of another, or deleted, read it anew if records wait for transactions there:

@@ -143,14 +143,7 @@ func (p *partition) leaderChanged() {
 	}
 	p.shareLoads.each((*shareWaiter).finish)
 	p.recheckFetches()
-	switch p.topic.name {
-	case consumerOffsetsTopic:
-		p.cluster.groupsMoved(p)
-	case shareStateTopic:
-		p.cluster.shareStateMoved(p)
-	case transactionStateTopic:
-		p.cluster.transactionsMoved(p)
-	}
+	p.coordinatorChanged()
 }
 
 // mayLead says why a node cannot be made the partition's leader.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"kshare/coordinator"
 	"kshare/sharesession"
 	"kshare/storage"
 )
@@ -205,12 +204,11 @@ func (c *Cluster) coordinatorPartition(kind CoordinatorKind, key string) (*parti
 	default:
 		return nil, fmt.Errorf("there is no kind of coordinator %d: 0 is groups, 1 transactions, 2 share partitions", kind)
 	}
-	t, err := c.internalTopic(name)
-	if err != nil {
+	if _, err := c.internalTopic(name); err != nil {
 		return nil, err
 	}
-	if kind == GroupCoordinator {
-		return t.partition(c.groups.coordinator.PartitionFor(key)), nil
+	if p := c.keeper(name, key); p != nil {
+		return p, nil
 	}
-	return t.partition(coordinator.PartitionFor(key, int32(len(t.partitions)))), nil
+	return nil, fmt.Errorf("%s-%d, which would keep %q, is not there: the topic was made with fewer partitions", name, c.keptAt(name, key), key)
 }

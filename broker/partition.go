@@ -235,6 +235,7 @@ func (c *Cluster) addEndpoint(nodes []*node, hint *leaderHint) []*node {
 func (p *partition) deleted() {
 	p.gone = true
 	p.wakeAllFetches()
+	p.coordinatorChanged()
 }
 
 // leaderEpochs are the leader epochs of a partition in rising order, each with the offset at which it began.

@@ -68,10 +68,12 @@ func (c *Cluster) loadShare() error {
 		return nil
 	}
 	for _, p := range t.partitions {
+		keeper := recordKeeper{p: p}
 		err := p.eachRecord(func(h *protocol.BatchHeader, r *protocol.Record) error {
 			record, err := sharecoordinator.Decode(r.Key, r.Value)
 			switch {
 			case p.coordinator == coordinatorFailed:
+			case err == nil && !keeper.keeps(record.Key.String()):
 			case errors.Is(err, sharecoordinator.ErrUnknownType):
 				c.leaveOut(p, h, r, err)
 			case err != nil:
@@ -84,6 +86,7 @@ func (c *Cluster) loadShare() error {
 		if err != nil {
 			return err
 		}
+		keeper.report()
 	}
 	c.armPruning()
 	return nil
@@ -111,6 +114,9 @@ const recordRoom = protocol.BatchHeaderSize + 64
 
 // appendShareRecord appends a record to a partition of __share_group_state and lets it take effect.
 func (c *Cluster) appendShareRecord(p *partition, r *sharecoordinator.Record) error {
+	if p == nil {
+		return fmt.Errorf("nobody keeps the state of share partition %s", r.Key)
+	}
 	key, value := r.Encode()
 	b := c.share.builder
 	err := b.Reset(make([]byte, 0, recordRoom+len(key)+len(value)))
@@ -171,7 +177,7 @@ func (c *Cluster) shareStateChanges(changes []coordinator.ShareStateChange, e *c
 
 // changeShareState initialises or deletes the state of one share partition.
 func (c *Cluster) changeShareState(k sharecoordinator.Key, change *coordinator.ShareStateChange, startOffset int64) error {
-	if !c.shareStatePartition(k).keepsShareState() {
+	if !c.hasShareCoordinator(k) {
 		return fmt.Errorf("state of share partition %s: its share coordinator is not there", k)
 	}
 	var record sharecoordinator.Record

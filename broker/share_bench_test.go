@@ -34,6 +34,7 @@ func newBenchMember(b *testing.B, batch int) *benchMember {
 	require.NoError(b, err)
 	m := &benchMember{b: b, direct: direct, format: kmsg.NewRequestFormatter(), topic: c.InspectTopics()[0].ID, size: batch}
 	group, id := "g", "m"
+	m.ask(&kmsg.FindCoordinatorRequest{Version: 4, CoordinatorKeys: []string{group}}, &kmsg.FindCoordinatorResponse{})
 	join := kmsg.NewPtrShareGroupHeartbeatRequest()
 	join.Version, join.GroupID, join.MemberID, join.SubscribedTopicNames = 1, group, id, []string{"t"}
 	var joined kmsg.ShareGroupHeartbeatResponse

@@ -27,8 +27,7 @@ type sharePartition struct {
 	counters   *SharePartitionCounters
 	waiters    waiters[*shareWaiter]
 
-	// Where its state is kept: the partition of __share_group_state, when that has so many partitions.
-	statePartition, statePartitions int32
+	statePartition int32 // the partition of __share_group_state that keeps its state
 
 	unused bool // no session is left, and it is forgotten with the answer to its last acknowledgement unless a fetch comes before
 
@@ -94,6 +93,10 @@ func (c *Cluster) sharePartitionOf(p *partition, group string) (*sharePartition,
 		return sp, errorcode.None
 	}
 	sp := &sharePartition{partition: p, group: group, lookedUp: -1}
+	sp.statePartition = c.keptAt(shareStateTopic, sp.key().String())
+	if code := c.node(p.leader).findShareCoordinator(sp.statePartition); code != errorcode.None {
+		return nil, fetchErrorOf(code)
+	}
 	persisted, record, no := c.share.coordinator.Read(c.now(), sp.key(), p.leaderEpoch)
 	if no != nil {
 		return nil, fetchErrorOf(no.ErrorCode)
@@ -210,27 +213,15 @@ func (c *Cluster) writeShareState(sp *sharePartition, leaderEpoch int32, w *shar
 
 // applyRecord stores a record of the share partition's state.
 func (sp *sharePartition) applyRecord(r *sharecoordinator.Record) error {
-	c, kept := sp.partition.cluster, sp.stateKeptIn()
-	if kept == nil {
-		if _, err := c.internalTopic(shareStateTopic); err != nil {
-			return err
-		}
-		kept = sp.stateKeptIn()
-	}
-	return c.appendShareRecord(kept, r)
+	return sp.partition.cluster.appendShareRecord(sp.stateKeptIn(), r)
 }
 
-// stateKeptIn is the partition of __share_group_state that keeps the share partition's state, nil before that topic is made.
+// stateKeptIn is the partition of __share_group_state that keeps the share partition's state, nil where it is not there.
 func (sp *sharePartition) stateKeptIn() *partition {
-	c := sp.partition.cluster
-	t := c.topics[shareStateTopic]
-	if t == nil {
-		return nil
+	if t := sp.partition.cluster.topics[shareStateTopic]; t != nil {
+		return t.partition(sp.statePartition)
 	}
-	if n := int32(len(t.partitions)); sp.statePartitions != n {
-		sp.statePartitions, sp.statePartition = n, c.shareStatePartition(sp.key()).index
-	}
-	return t.partition(sp.statePartition)
+	return nil
 }
 
 // forget drops the share partition from the leader's memory. Who waits for it is answered at once, with timing=kafka, as by Apache Kafka, only when the wait

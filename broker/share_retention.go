@@ -23,7 +23,7 @@ func (c *Cluster) pruneShareState() {
 	if t == nil {
 		return
 	}
-	partitions := int32(len(t.partitions))
+	partitions := c.spread[shareStateTopic]
 	if err := c.applyShareRecords(c.share.coordinator.ColdSnapshots(c.now(), pruneInterval.Milliseconds(), partitions)...); err != nil {
 		c.log.Error("share state that has not changed could not be written again", "error", err)
 		return

@@ -8,30 +8,25 @@ import (
 	"kshare/sharecoordinator"
 )
 
-// shareStatePartition is the partition of __share_group_state that keeps the state of a share partition, nil before that topic is made.
+// shareStatePartition is the partition of __share_group_state that keeps the state of a share partition, nil where it is not there.
 func (c *Cluster) shareStatePartition(k sharecoordinator.Key) *partition {
-	t := c.topics[shareStateTopic]
-	if t == nil {
-		return nil
-	}
-	return t.partition(sharecoordinator.PartitionFor(k, int32(len(t.partitions))))
+	return c.keeper(shareStateTopic, k.String())
 }
 
 // notKeepingShareState is why a node is not the share coordinator of a share partition, 0 where it is: it leads the partition of __share_group_state
 // that keeps its state and has loaded it. Before that topic exists no node is.
 func (c *Cluster) notKeepingShareState(n *node, k sharecoordinator.Key) int16 {
-	kept := c.shareStatePartition(k)
-	if kept == nil {
-		return errorcode.NotCoordinator
-	}
-	return kept.notCoordinating(n)
+	return c.shareStatePartition(k).notCoordinating(n)
 }
 
 // unreachable is why a node, as a leader, cannot speak to the share coordinator that leads a partition of __share_group_state, 0 where it can. Before
-// that topic is made there is no partition, nil, and it can: the topic is made when it is written to.
+// that topic is made there is no partition, nil, and it can: who asks for the coordinator has the topic made.
 func (n *node) unreachable(kept *partition) int16 {
 	if kept == nil {
-		return errorcode.None
+		if n.cluster.topics[shareStateTopic] == nil {
+			return errorcode.None
+		}
+		return errorcode.CoordinatorNotAvailable
 	}
 	at := n.cluster.node(kept.leader)
 	switch {
@@ -41,6 +36,17 @@ func (n *node) unreachable(kept *partition) int16 {
 		return errorcode.NetworkException
 	}
 	return kept.notCoordinating(at)
+}
+
+// findShareCoordinator has the topic of share state made where it is not there, as who looks for a share coordinator does, and returns why a node cannot speak to the one that
+// leads a partition of it, 0 where it can.
+func (n *node) findShareCoordinator(at int32) int16 {
+	t, err := n.cluster.internalTopic(shareStateTopic)
+	if err != nil {
+		n.cluster.log.Error("the share coordinator's topic could not be made", "error", err)
+		return errorcode.CoordinatorNotAvailable
+	}
+	return n.unreachable(t.partition(at))
 }
 
 // toShareState makes the handler of an API that has the group coordinator change the state of a group's share partitions: of topics that the request names, as
@@ -82,7 +88,7 @@ func (c *Cluster) keepsShareState(group string, topics []string) bool {
 			continue
 		}
 		for _, p := range t.partitions {
-			if !c.shareStatePartition(p.shareKey(group)).keepsShareState() {
+			if !c.hasShareCoordinator(p.shareKey(group)) {
 				return false
 			}
 		}
@@ -90,8 +96,14 @@ func (c *Cluster) keepsShareState(group string, topics []string) bool {
 	return true
 }
 
-// keepsShareState tells whether a partition of __share_group_state has a share coordinator, as it does before that topic is made, where it is nil.
-func (p *partition) keepsShareState() bool { return p == nil || p.coordinated() }
+// hasShareCoordinator tells whether a share partition has a share coordinator, as it does before the topic of its state is made.
+func (c *Cluster) hasShareCoordinator(k sharecoordinator.Key) bool {
+	if c.topics[shareStateTopic] == nil {
+		return true
+	}
+	p := c.shareStatePartition(k)
+	return p != nil && p.coordinated()
+}
 
 // shareState makes a call of the share coordinator for one share partition of a request and stores the record that it returns. It returns
 // the code and message for that partition; operation is what Kafka calls the call in them.

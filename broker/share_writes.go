@@ -82,7 +82,7 @@ func (sp *sharePartition) persist(w sharepartition.Write, guard *sharecoordinato
 
 // write has the share coordinator write a change that a node has made as leader in an epoch. It returns the code and message of the answer.
 func (sp *sharePartition) write(leader *node, leaderEpoch int32, w *sharepartition.Write, guard *sharecoordinator.Guard) (int16, string) {
-	if code := leader.unreachable(sp.stateKeptIn()); code != errorcode.None {
+	if code := leader.findShareCoordinator(sp.statePartition); code != errorcode.None {
 		return code, shareWriteMessage(code)
 	}
 	code, message := sp.partition.cluster.writeShareState(sp, leaderEpoch, w, guard)

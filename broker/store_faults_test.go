@@ -131,6 +131,7 @@ func TestGroupsOfAStoreThatFails(t *testing.T) {
 			}
 			return p.Topics[0].Partitions[0].Offset, 0
 		}
+		askOver(t, c, 1, &kmsg.FindCoordinatorRequest{Version: 3, CoordinatorKey: "g"})
 		require.Zero(t, commit(7))
 		require.NoError(t, c.FailWrites(1, nil))
 		assert.Equal(t, errorcode.NotCoordinator, commit(8))

@@ -133,9 +133,6 @@ func (c *Cluster) addTopic(name string, id [16]byte, assignment [][]int32) (*top
 	}
 	c.topics[name] = t
 	c.topicsByID[id] = t
-	if name == consumerOffsetsTopic && c.groups != nil {
-		c.groups.coordinator.SetPartitions(int32(len(t.partitions))) // somebody else may have made it
-	}
 	c.topicConfigChanged(t)
 	c.groupsTopicsChanged(name)
 	return t, nil
@@ -187,9 +184,6 @@ func (c *Cluster) deleteTopic(t *topic) error {
 	delete(c.topicsByID, t.id)
 	for _, p := range t.partitions {
 		p.deleted()
-		if t.name == transactionStateTopic {
-			c.transactions.coordinator.Unload(p.index)
-		}
 		if err := c.store.DeleteLog(p.storageID()); err != nil {
 			c.log.Error("the records of a deleted topic could not be removed", "topic", t.name, "partition", p.index, "error", err)
 		}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"kshare/coordinator"
 	"kshare/kip1289"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
@@ -32,10 +31,7 @@ func newTransactions(c *Cluster) *transactions {
 		NewProducerID:  c.newProducerID,
 		StorageError:   func(err error) int16 { return c.storageRefusal(err).code },
 		PartitionFor: func(id string) int32 {
-			if t := c.topics[transactionStateTopic]; t != nil {
-				return coordinator.PartitionFor(id, int32(len(t.partitions)))
-			}
-			return 0
+			return c.keptAt(transactionStateTopic, id)
 		},
 	}
 	if c.timing == TimingFast {
@@ -47,22 +43,14 @@ func newTransactions(c *Cluster) *transactions {
 // transactionVersion is the finalised level of transaction.version.
 func (c *Cluster) transactionVersion() int16 { return c.features.Levels["transaction.version"] }
 
-// transactionPartition is the partition of __transaction_state that keeps a transactional id, nil before that topic is made.
+// transactionPartition is the partition of __transaction_state that keeps a transactional id, nil where it is not there.
 func (c *Cluster) transactionPartition(id string) *partition {
-	t := c.topics[transactionStateTopic]
-	if t == nil {
-		return nil
-	}
-	return t.partition(coordinator.PartitionFor(id, int32(len(t.partitions))))
+	return c.keeper(transactionStateTopic, id)
 }
 
 // notCoordinatingTransactions is why a node does not coordinate a transactional id, 0 where it does.
 func (c *Cluster) notCoordinatingTransactions(n *node, id string) int16 {
-	p := c.transactionPartition(id)
-	if p == nil {
-		return errorcode.NotCoordinator
-	}
-	return p.notCoordinating(n)
+	return c.transactionPartition(id).notCoordinating(n)
 }
 
 // transact stores what the transaction coordinator has decided, has the transaction ended where it is one that ends, and returns the code and the
@@ -222,12 +210,14 @@ func (w *markerWrite) doFirst() {
 
 // writeMarkerTo writes the marker of a transaction to one partition.
 func (c *Cluster) writeMarkerTo(m *txn.Markers, tp txn.TopicPartition, coordinatorEpoch int32) int16 {
-	t := c.topics[tp.Topic]
-	if t == nil || t.partition(tp.Partition) == nil {
-		return errorcode.UnknownTopicOrPartition
+	var p *partition
+	if t := c.topics[tp.Topic]; t != nil {
+		p = t.partition(tp.Partition)
 	}
-	p := t.partition(tp.Partition)
-	if p.leader == noLeader {
+	switch {
+	case p == nil:
+		return errorcode.UnknownTopicOrPartition
+	case p.leader == noLeader:
 		return errorcode.NotLeaderOrFollower
 	}
 	return p.endTransaction(&marker{Producer: m.Producer, commit: m.Commit, coordinatorEpoch: coordinatorEpoch, version: int8(m.Flow)})
@@ -313,7 +303,12 @@ func (c *Cluster) loadTransactions() error {
 
 // replayTransactionsOf rebuilds the transactional ids that a partition of __transaction_state keeps. Transactions that were decided are ended.
 func (c *Cluster) replayTransactionsOf(p *partition) error {
+	keeper := recordKeeper{p: p}
+	defer keeper.report()
 	err := p.eachRecord(func(h *protocol.BatchHeader, r *protocol.Record) error {
+		if !keeper.keepsRecord(r) {
+			return nil
+		}
 		if err := c.transactions.coordinator.Replay(r.Key, r.Value); err != nil {
 			c.leaveOut(p, h, r, err)
 		}
@@ -329,10 +324,17 @@ func (c *Cluster) replayTransactionsOf(p *partition) error {
 	return nil
 }
 
-// transactionsMoved has the transactional ids of a partition of __transaction_state forgotten by the coordinator that was and read by the next one.
+// transactionsMoved has the transactional ids of a partition of __transaction_state forgotten by the coordinator that was and read by the next one. Once the topic
+// has grown that one gets no further than to load, until it starts anew (TransactionStateManager.validateTransactionTopicPartitionCountIsStable).
 func (c *Cluster) transactionsMoved(p *partition) {
 	c.transactions.coordinator.Unload(p.index)
-	c.loadCoordinator(p, func() { c.reloadTransactions(p) })
+	c.loadCoordinator(p, func() {
+		if int32(len(p.topic.partitions)) != c.spread[transactionStateTopic] {
+			p.coordinator = coordinatorLoading
+			return
+		}
+		c.reloadTransactions(p)
+	})
 }
 
 // reloadTransactions reads the transactional ids of a partition of __transaction_state.

@@ -39,6 +39,7 @@ const benchmarkBatch = 100
 
 // shareGroup joins a share group and returns a step of its work: 100 records are produced and acquired, and those acquired before accepted.
 func (d *directly) shareGroup(topic [16]byte) (step func()) {
+	d.ask(&kmsg.FindCoordinatorRequest{Version: 4, CoordinatorKeys: []string{"workers"}})
 	join := kmsg.NewPtrShareGroupHeartbeatRequest()
 	join.Version, join.GroupID, join.MemberID, join.SubscribedTopicNames = 1, "workers", "m1", []string{"orders"}
 	require.Zero(d.b, d.ask(join).(*kmsg.ShareGroupHeartbeatResponse).ErrorCode)

@@ -262,6 +262,10 @@ func TestMetricsOfNamesThatAreNoText(t *testing.T) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(a.cluster.Addrs()...), kgo.Dialer(a.cluster.Dial))
 	require.NoError(t, err)
 	defer client.Close()
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.CoordinatorKeys = []string{"a\xff"}
+	_, err = find.RequestWith(context.Background(), client)
+	require.NoError(t, err)
 	join := kmsg.NewPtrShareGroupHeartbeatRequest()
 	join.GroupID, join.MemberID, join.SubscribedTopicNames = "a\xff", "m", []string{"orders"}
 	resp, err := join.RequestWith(context.Background(), client.Broker(1))

@@ -102,6 +102,7 @@ func TestDiskFullIsAnswered(t *testing.T) {
 			return kerr.ErrorForCode(r.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode)
 		}
 	}
+	findGroupCoordinator(ctx, t, client)
 	for _, f := range []func() error{produce, commit, create("a")} {
 		require.NoError(t, f())
 	}
@@ -136,6 +137,7 @@ func TestDiskFullShareFetch(t *testing.T) {
 	group, member := shareGroup, newMemberID
 	joining := kmsg.NewPtrShareGroupHeartbeatRequest()
 	joining.GroupID, joining.MemberID, joining.SubscribedTopicNames = group, member, []string{topicName}
+	findGroupCoordinator(ctx, t, client)
 	joined, err := client.Broker(1).Request(ctx, joining)
 	require.NoError(t, err)
 	require.Zero(t, joined.(*kmsg.ShareGroupHeartbeatResponse).ErrorCode)
@@ -165,6 +167,15 @@ func TestDiskFullShareFetch(t *testing.T) {
 	require.Zero(t, r.AcknowledgeErrorCode)
 	require.EqualValues(t, 2, r.AcquiredRecords[0].FirstOffset)
 	require.NoError(t, m.stop(t))
+}
+
+// findGroupCoordinator has the topic of groups made.
+func findGroupCoordinator(ctx context.Context, t *testing.T, client *kgo.Client) {
+	t.Helper()
+	q := kmsg.NewPtrFindCoordinatorRequest()
+	q.CoordinatorKeys = []string{"any"}
+	_, err := client.Request(ctx, q)
+	require.NoError(t, err)
 }
 
 // reads consumes n records.

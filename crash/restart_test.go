@@ -35,6 +35,7 @@ func startRestarting(t *testing.T, opts ...kshare.Option) *restarting {
 	r := &restarting{t: t, dir: t.TempDir(), opts: opts}
 	r.start()
 	t.Cleanup(r.stop)
+	r.find(0, "g")
 	return r
 }
 

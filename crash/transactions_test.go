@@ -96,7 +96,6 @@ func TestTransactionsSurvive(t *testing.T) {
 			virtual := clock.NewVirtual(time.Now())
 			// With TimingKafka the markers wait for a time that this clock does not see before the restart.
 			r := startRestarting(t, kshare.WithTopic("orders", 1), kshare.WithClock(virtual), kshare.WithTiming(kshare.TimingKafka))
-			r.find(0, "g")
 			r.find(1, "open")
 			open, decided := r.initTransactions("open"), r.initTransactions("decided")
 			r.produceIn("decided", decided, 0)

@@ -305,6 +305,30 @@ func (c *Coordinator) Reload(partition, partitions int32) {
 	}
 }
 
+// Unload forgets what a partition of __share_group_state, of so many, has kept. It returns what waits for transactions there, in the order of keys, with the state that
+// after gives it: no marker finds it any more. The records of the endings have a key and nothing else.
+func (c *Coordinator) Unload(partition, partitions int32, after func(Key, *Batch) int8) []Ending {
+	var waiting []Ending
+	for k, s := range c.states {
+		if PartitionFor(k, partitions) != partition {
+			continue
+		}
+		e := Ending{Record: Record{Key: k}}
+		for _, b := range s.Batches {
+			if b.State == txPending {
+				b.State = after(k, &b)
+				e.Decided = append(e.Decided, b)
+			}
+		}
+		if len(e.Decided) > 0 {
+			waiting = append(waiting, e)
+		}
+		delete(c.states, k)
+	}
+	slices.SortFunc(waiting, func(a, b Ending) int { return compareKeys(a.Record.Key, b.Record.Key) })
+	return waiting
+}
+
 // Apply takes a record in that was appended, or is read back. offset is its offset in the partition that keeps the share partition's state.
 func (c *Coordinator) Apply(r *Record, offset int64) {
 	s := c.states[r.Key]

@@ -291,3 +291,34 @@ func TestPendingYieldsToLaterWrites(t *testing.T) {
 		assert.Equal(t, want, x.batches(exampleKey))
 	}
 }
+
+// With a partition of __share_group_state goes what it has kept, and what waits for transactions there is told, with the state that it is given. The end of the transaction finds
+// nothing of it, and what is staged for it from then on is refused.
+func TestUnloadedPartition(t *testing.T) {
+	require.NotEqual(t, PartitionFor(exampleKey, shards), PartitionFor(otherKey, shards))
+	x := newTransacted(t, Draft{})
+	require.Nil(t, x.write(exampleKey, staged(0, 4, 7, 2, 2), Batch{FirstOffset: 5, LastOffset: 5, State: 0, DeliveryCount: 1}, staged(6, 6, 8, 0, 4)))
+	require.Nil(t, x.write(otherKey, staged(0, 0, 7, 2, 2)))
+	var asked []Batch
+	got := x.c.Unload(PartitionFor(exampleKey, shards), shards, func(k Key, b *Batch) int8 {
+		require.Equal(t, exampleKey, k)
+		asked = append(asked, *b)
+		return 4
+	})
+	require.Equal(t, []Batch{staged(0, 4, 7, 2, 2), staged(6, 6, 8, 0, 4)}, asked)
+	first, second := asked[0], asked[1]
+	first.State, second.State = 4, 4
+	require.Equal(t, []Ending{{Record: Record{Key: exampleKey}, Decided: []Batch{first, second}}}, got)
+	_, kept := x.c.State(exampleKey)
+	require.False(t, kept)
+	require.Equal(t, map[Key][]int64{otherKey: {7}}, x.c.Waiting())
+
+	endings, no := x.end(Marker{ProducerID: 7, ProducerEpoch: 3, Commit: true, Version: 2})
+	require.Nil(t, no)
+	require.Len(t, endings, 1)
+	require.Equal(t, otherKey, endings[0].Record.Key)
+	r, no := x.c.Initialize(3, exampleKey, 1, 0)
+	require.Nil(t, no)
+	x.apply(r)
+	require.Equal(t, refuseLateStage, x.write(exampleKey, staged(0, 0, 7, 2, 2)))
+}
