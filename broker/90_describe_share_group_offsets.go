@@ -18,7 +18,7 @@ import (
 //     topics and partitions.
 //   - A group without a name, or one of which no partition of a topic or a negative one is asked for, fails with UNKNOWN_SERVER_ERROR, unless the
 //     topic is unknown.
-//   - Where the share coordinator is not there or loads, that is the partition's error; Apache Kafka tries for half a minute first, as it does for a partition that does not exist.
+//   - Waits for share coordinators as AlterShareGroupOffsets does; what is not found then is -1, without an error. Apache Kafka waits so too for a partition that does not exist.
 //   - Topics that exist come first, each once, with each of its partitions once, in the order of java.util.HashMap; then the others as they were asked for.
 //   - v1: Lag = end of the log - StartOffset - DeliveryCompleteCount, -1 where either is not known.
 
@@ -27,6 +27,14 @@ const describeShareGroupOffsetsKey = 90
 func init() { handlers[describeShareGroupOffsetsKey] = locked((*Cluster).describeShareGroupOffsets) }
 
 func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGroupOffsetsRequest) kmsg.Response {
+	return c.tryToDescribeShareOffsets(r, q, 1)
+}
+
+func (c *Cluster) tryToDescribeShareOffsets(r *request, q *kmsg.DescribeShareGroupOffsetsRequest, attempts int) kmsg.Response {
+	if attempts < shareWriteAttempts && slices.ContainsFunc(q.Groups, c.lacksShareOffsets) {
+		r.again(shareWriteBackoff<<(attempts-1), func() kmsg.Response { return c.tryToDescribeShareOffsets(r, q, attempts+1) })
+		return nil
+	}
 	topics := len(c.topics)
 	defer func() { r.wrote = len(c.topics) > topics }()
 	p := response[*kmsg.DescribeShareGroupOffsetsResponse](q)
@@ -40,11 +48,7 @@ func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGro
 		case g.Topics == nil && code != errorcode.None:
 			entry.ErrorCode, entry.ErrorMessage = code, kmsg.StringPtr(coordinatorMessage(code))
 		case g.Topics == nil:
-			var topics []kmsg.DescribeShareGroupOffsetsRequestGroupTopic
-			for _, t := range c.groups.coordinator.SharePartitions(g.GroupID) {
-				topics = append(topics, kmsg.DescribeShareGroupOffsetsRequestGroupTopic{Topic: t.Name, Partitions: t.Partitions})
-			}
-			entry.Topics = c.shareOffsets(r.node, g.GroupID, topics)
+			entry.Topics = c.shareOffsets(r.node, g.GroupID, c.shareOffsetsOf(&g))
 		case c.unreadableShareOffsets(&g):
 			entry.ErrorCode, entry.ErrorMessage = errorcode.UnknownServerError, kmsg.StringPtr("The server experienced an unexpected error when processing the request.")
 		default:
@@ -53,6 +57,29 @@ func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGro
 		p.Groups = append(p.Groups, entry)
 	}
 	return p
+}
+
+// shareOffsetsOf are the partitions that a group of a request means.
+func (c *Cluster) shareOffsetsOf(g *kmsg.DescribeShareGroupOffsetsRequestGroup) []kmsg.DescribeShareGroupOffsetsRequestGroupTopic {
+	if g.Topics != nil {
+		return g.Topics
+	}
+	var topics []kmsg.DescribeShareGroupOffsetsRequestGroupTopic
+	for _, t := range c.groups.coordinator.SharePartitions(g.GroupID) {
+		topics = append(topics, kmsg.DescribeShareGroupOffsetsRequestGroupTopic{Topic: t.Name, Partitions: t.Partitions})
+	}
+	return topics
+}
+
+// lacksShareOffsets tells whether a share coordinator is not there that keeps what is asked of a group.
+func (c *Cluster) lacksShareOffsets(g kmsg.DescribeShareGroupOffsetsRequestGroup) bool {
+	return slices.ContainsFunc(c.shareOffsetsOf(&g), func(of kmsg.DescribeShareGroupOffsetsRequestGroupTopic) bool {
+		t := c.topics[of.Topic]
+		return t != nil && slices.ContainsFunc(of.Partitions, func(index int32) bool {
+			p := t.partition(index)
+			return p != nil && !c.hasShareCoordinator(p.shareKey(g.GroupID))
+		})
+	})
 }
 
 // unreadableShareOffsets tells whether the share coordinator would be asked for something without a name or a partition, or for a negative one, which Apache Kafka fails at.
@@ -105,8 +132,7 @@ func unknownShareOffset(index int32) kmsg.DescribeShareGroupOffsetsResponseGroup
 
 func (c *Cluster) fillShareOffset(n *node, e *kmsg.DescribeShareGroupOffsetsResponseGroupTopicPartition, group string, p *partition) {
 	k := p.shareKey(group)
-	if code := n.findShareCoordinator(c.keptAt(shareStateTopic, k.String())); code != errorcode.None {
-		e.ErrorCode, e.ErrorMessage = code, kmsg.StringPtr("Unable to read share group state summary: "+coordinatorMessage(code))
+	if n.findShareCoordinator(c.keptAt(shareStateTopic, k.String())) != errorcode.None {
 		return
 	}
 	s, no := c.share.coordinator.Summary(k)

@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/coordinator"
+	"kshare/protocol/errorcode"
 )
 
 // DeleteShareGroupOffsets (92), v0.
@@ -22,5 +23,11 @@ func init() {
 			topics = append(topics, t.Topic)
 		}
 		return q.GroupID, topics
+	}, func(c *Cluster, group string, p *kmsg.DeleteShareGroupOffsetsResponse) {
+		for i := range p.Topics {
+			if x := &p.Topics[i]; x.ErrorCode == errorcode.None && !c.keepsShareState(group, []string{x.Topic}) {
+				x.ErrorCode, x.ErrorMessage = errorcode.CoordinatorNotAvailable, kmsg.StringPtr(coordinatorMessage(errorcode.CoordinatorNotAvailable))
+			}
+		}
 	})
 }

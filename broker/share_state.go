@@ -1,6 +1,9 @@
 package broker
 
 import (
+	"slices"
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/internal/javamap"
@@ -50,50 +53,47 @@ func (n *node) findShareCoordinator(at int32) int16 {
 }
 
 // toShareState makes the handler of an API that has the group coordinator change the state of a group's share partitions: of topics that the request names, as
-// names tells. It waits for share coordinators as a leader does that writes (PersisterStateManager).
+// names tells. It waits for share coordinators as a leader does that writes (PersisterStateManager). What it does not find the state of fails: lacking puts that into the answer.
 func toShareState[Q kmsg.Request, P any, R interface {
 	*P
 	kmsg.Response
-}](call groupCall[Q, R], names func(Q) (group string, topics []string)) *handler {
+}](call groupCall[Q, R], names func(Q) (group string, topics []string), lacking func(c *Cluster, group string, p R)) *handler {
 	var attempt func(c *Cluster, r *request, q Q, attempts int) kmsg.Response
 	attempt = func(c *Cluster, r *request, q Q, attempts int) kmsg.Response {
 		group, topics := names(q)
 		if p := refuseGroup(c, r, q, coordinatorMessage, group); p != nil {
 			return p
 		}
-		switch {
-		case c.keepsShareState(group, topics):
-			return callGroups(c, r, q, call)
-		case attempts >= shareWriteAttempts:
-			p := q.ResponseKind()
-			refuse(p, errorcode.CoordinatorNotAvailable, coordinatorMessage(errorcode.CoordinatorNotAvailable))
-			return p
+		there := !c.groups.coordinator.MayAlterShareState(group) || c.keepsShareState(group, topics)
+		if !there && attempts < shareWriteAttempts {
+			r.again(shareWriteBackoff<<(attempts-1), func() kmsg.Response { return attempt(c, r, q, attempts+1) })
+			return nil
 		}
-		again := c.after(shareWriteBackoff<<(attempts-1), func() {
-			if p := attempt(c, r, q, attempts+1); p != nil {
-				r.complete(p)
-			}
-		})
-		r.park(func() { again.Stop() })
-		return nil
+		p := callGroups(c, r, q, call)
+		if answer, ok := p.(R); ok && !there {
+			lacking(c, group, answer)
+		}
+		return p
 	}
 	return writing(locked(func(c *Cluster, r *request, q Q) kmsg.Response { return attempt(c, r, q, 1) }))
 }
 
+// again parks the request and handles it again in a while.
+func (r *request) again(wait time.Duration, handle func() kmsg.Response) {
+	timer := r.node.cluster.after(wait, func() {
+		if p := handle(); p != nil {
+			r.complete(p)
+		}
+	})
+	r.park(func() { timer.Stop() })
+}
+
 // keepsShareState tells whether the share coordinators of a group's share partitions in topics are there.
 func (c *Cluster) keepsShareState(group string, topics []string) bool {
-	for _, name := range topics {
+	return !slices.ContainsFunc(topics, func(name string) bool {
 		t := c.topics[name]
-		if t == nil {
-			continue
-		}
-		for _, p := range t.partitions {
-			if !c.hasShareCoordinator(p.shareKey(group)) {
-				return false
-			}
-		}
-	}
-	return true
+		return t != nil && slices.ContainsFunc(t.partitions, func(p *partition) bool { return !c.hasShareCoordinator(p.shareKey(group)) })
+	})
 }
 
 // hasShareCoordinator tells whether a share partition has a share coordinator, as it does before the topic of its state is made.

@@ -39,6 +39,12 @@ func (g *Groups) shareGroupWithoutMembers(id string) (*shareGroup, *failure) {
 	return sg, nil
 }
 
+// MayAlterShareState tells whether the group of AlterShareGroupOffsets or DeleteShareGroupOffsets is a share group without members, or none at all.
+func (g *Groups) MayAlterShareState(group string) bool {
+	_, fail := g.shareGroupWithoutMembers(group)
+	return fail == nil
+}
+
 // mayUseShareOffsets is the failure of a caller that may not do op on a group, or where there are no share groups.
 func (g *Groups) mayUseShareOffsets(c Caller, op kmsg.ACLOperation, group string) *failure {
 	if !g.config.ShareEnabled {

@@ -225,8 +225,38 @@ func (sg *shareGroup) dropTopics(e *Effects) {
 	}
 }
 
+// ShareStateToDelete lists what DeleteGroups is to delete the state of: the share partitions of a share group without members. It is nothing for any other group.
+func (g *Groups) ShareStateToDelete(group string) []ShareStateTopic {
+	sg, ok := g.groups[group].(*shareGroup)
+	if !ok || len(sg.members) > 0 {
+		return nil
+	}
+	return sg.allState().deletion(group).Topics
+}
+
+// ShareStateLost tells that DeleteGroups could not have the state of a share group deleted. The group stays, without state that is initialised.
+func (g *Groups) ShareStateLost(group string, e *Effects) {
+	sg, ok := g.groups[group].(*shareGroup)
+	if !ok {
+		return
+	}
+	for id, t := range sg.allState() {
+		sg.deleting[id] = t.name
+	}
+	clear(sg.initialized)
+	clear(sg.initializing)
+	sg.recordState(e)
+}
+
 // deleteState asks for the deletion of all state that the group has, is getting or is losing.
 func (sg *shareGroup) deleteState(e *Effects) {
+	if all := sg.allState(); len(all) > 0 {
+		e.Share = append(e.Share, all.deletion(sg.name))
+	}
+}
+
+// allState are the share partitions that have state, are getting it or are losing it.
+func (sg *shareGroup) allState() shareTopics {
 	all := shareTopics{}
 	for _, s := range []shareTopics{sg.initializing, sg.initialized} {
 		for id, t := range s {
@@ -240,9 +270,7 @@ func (sg *shareGroup) deleteState(e *Effects) {
 			}
 		}
 	}
-	if len(all) > 0 {
-		e.Share = append(e.Share, all.deletion(sg.name))
-	}
+	return all
 }
 
 func (s shareTopics) deletion(group string) ShareStateChange {
