@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
@@ -99,6 +100,11 @@ func FuzzFrames(f *testing.F) {
 	var log panics
 	c := fuzzCluster(f, &log)
 	f.Cleanup(func() { require.NoError(f, c.Close()) })
+	h := inUse(f, c)
+	for seed, a := range hostileAPIs() {
+		h.rng = rand.New(rand.NewPCG(uint64(seed), 2))
+		f.Add(frame(h.request(a)))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		client, server := net.Pipe()
 		defer client.Close()
