@@ -503,6 +503,12 @@ func (c *Cluster) AbortTransaction(id string) error {
 	return failed("abort transaction", c.broker().AbortTransaction(id))
 }
 
+// ReleaseStaged gives records back whose acknowledgements wait for a transaction that is not there any more, as its abort would: those that InspectTransactions lists with a producer and
+// without a transactional id. It fails where there are none.
+func (c *Cluster) ReleaseStaged(producerID int64) error {
+	return failed("release staged records", c.broker().ReleaseStaged(producerID))
+}
+
 // InspectGroups returns all groups in the order of their ids.
 func (c *Cluster) InspectGroups() []GroupState { return c.broker().InspectGroups() }
 

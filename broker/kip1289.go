@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"slices"
 
 	"kshare/kip1289"
@@ -76,16 +77,24 @@ func (c *Cluster) endShareTransaction(kept *partition, m *marker) int16 {
 	if no != nil {
 		return no.ErrorCode
 	}
-	for i := range endings {
-		if err := c.appendShareRecord(kept, &endings[i].Record); err != nil {
-			c.log.Error("the end of a transaction could not be stored", "share partition", endings[i].Record.Key, "error", err)
-			return errorcode.KafkaStorageError
-		}
-		// The marker that comes again does not find what is stored now.
-		c.tellLeader(endings[i].Record.Key, endings[i].Decided, m.commit)
+	if err := c.endStaged(kept, endings, m.commit); err != nil {
+		c.log.Error("the end of a transaction could not be stored", "partition", kept, "error", err)
+		return errorcode.KafkaStorageError
 	}
 	c.share.coordinator.TransactionEnded(c.now(), kept.index, end)
 	return errorcode.None
+}
+
+// endStaged stores what has become of share partitions whose state a partition of __share_group_state keeps, and tells their leaders. What comes again after an error does not
+// find what is stored.
+func (c *Cluster) endStaged(kept *partition, endings []sharecoordinator.Ending, commit bool) error {
+	for i := range endings {
+		if err := c.appendShareRecord(kept, &endings[i].Record); err != nil {
+			return fmt.Errorf("share partition %s: %w", endings[i].Record.Key, err)
+		}
+		c.tellLeader(endings[i].Record.Key, endings[i].Decided, commit)
+	}
+	return nil
 }
 
 // forgetShareState has the share coordinator forget what a partition of __share_group_state has kept, which is gone. No marker finds what waits for transactions there:

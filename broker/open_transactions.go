@@ -119,3 +119,28 @@ func (c *Cluster) AbortTransaction(id string) error {
 	}
 	return nil
 }
+
+// ReleaseStaged ends what is staged for a producer that has no open transaction, as the abort of one would: no marker comes for it by itself. It fails where there is none, where
+// a transaction of the producer is open, and where a share coordinator that keeps some of it is not there; what others keep is released then.
+func (c *Cluster) ReleaseStaged(producerID int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.openTransactions()
+	at := slices.IndexFunc(all, func(t OpenTransaction) bool { return t.ProducerID == producerID })
+	switch {
+	case at < 0:
+		return fmt.Errorf("nothing waits for a transaction of the producer %d", producerID)
+	case all[at].ID != "":
+		return fmt.Errorf("the producer %d has the open transaction of %q, which can be aborted", producerID, all[at].ID)
+	}
+	for _, kept := range c.topics[shareStateTopic].partitions {
+		endings := c.share.coordinator.Release(c.now(), kept.index, c.spread[shareStateTopic], producerID, c.afterTransaction(false))
+		if len(endings) > 0 && !kept.coordinated() {
+			return fmt.Errorf("release of what waits for the producer %d: %s has no coordinator", producerID, kept)
+		}
+		if err := c.endStaged(kept, endings, false); err != nil {
+			return fmt.Errorf("release of what waits for the producer %d: %w", producerID, err)
+		}
+	}
+	return nil
+}

@@ -22,6 +22,8 @@ var endpoints = []endpoint{
 	on(http.MethodGet, "/v1/transactions", "getTransactions", "The transactions that are not complete, and the records of share groups that wait for their ends.", (*server).getTransactions),
 	on(http.MethodPost, "/v1/transactions/abort", "abortTransaction", "Aborts the ongoing transaction of a transactional id and fences its owner, as whoever takes the id over does.",
 		(*server).abortTransaction, http.StatusConflict),
+	on(http.MethodPost, "/v1/transactions/release", "releaseStaged", "Gives records back whose acknowledgements wait for a transaction that is not there any more.",
+		(*server).releaseStaged, http.StatusConflict),
 
 	on(http.MethodGet, "/v1/faults", "getFaults", "The faults of requests, in their order, and what they have done.", (*server).getFaults),
 	on(http.MethodPost, "/v1/faults", "addFault", "Has something go wrong with requests from now on: a rule as an object, or as text, like {\"text\": \"api=Fetch times=1 close\"}.",

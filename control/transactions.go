@@ -68,3 +68,11 @@ type abortTransaction struct {
 func (s *server) abortTransaction(_ context.Context, q *abortTransaction) (*nothing, error) {
 	return conflict(s.cluster.AbortTransaction(q.TransactionalID))
 }
+
+type releaseStaged struct {
+	ProducerID int64 `json:"producerId" doc:"of what is listed without a transactionalId"`
+}
+
+func (s *server) releaseStaged(_ context.Context, q *releaseStaged) (*nothing, error) {
+	return conflict(s.cluster.ReleaseStaged(q.ProducerID))
+}

@@ -94,4 +94,20 @@ wait staging
 	require.Equal(t, control.Transaction{
 		ProducerID: x.ProducerID, ProducerEpoch: -1, Partitions: []control.TransactionPartition{}, Staged: []control.StagedRecords{{Group: "workers", Topic: "orders"}},
 	}, x)
+
+	const release = "/v1/transactions/release"
+	refused := func(producerID int64) string {
+		return a.refused(http.StatusConflict, http.MethodPost, release, map[string]any{"producerId": producerID})
+	}
+	require.Equal(t, []string{"p1: producer <p1>, epoch 2", "orders-0: offset 1"}, a.run("init-producer p1 txn=payments\nproduce orders-0 b producer=p1 txn=yes\n"), "which does not free it")
+	require.Contains(t, refused(x.ProducerID), `has the open transaction of "payments", which can be aborted`)
+	a.post("/v1/transactions/abort", map[string]any{"transactionalId": "payments"}, nil)
+	a.get("/v1/transactions", &all)
+	require.Equal(t, []control.Transaction{x}, all.Transactions)
+	require.Contains(t, refused(x.ProducerID+1), "nothing waits for a transaction of the producer")
+	a.post(release, map[string]any{"producerId": x.ProducerID}, nil)
+	a.get("/v1/transactions", &all)
+	require.Empty(t, all.Transactions)
+	require.Equal(t, []string{"orders-0: start 0, state epoch 2; 0 AVAILABLE count 1"}, a.run("persisted workers orders-0\n"))
+	require.Contains(t, refused(x.ProducerID), "nothing waits for a transaction of the producer")
 }

@@ -136,15 +136,30 @@ func (c *Coordinator) EndTransaction(nowMs int64, partition, partitions int32, m
 	if end, ok := c.ended[m.ProducerID]; ok && !c.config.Draft.NoCoordinatorEpochs && m.CoordinatorEpoch < end.coordinatorEpoch {
 		return nil, &Refusal{errorcode.TransactionCoordinatorFenced, "A later transaction coordinator has ended a transaction of the producer."}
 	}
+	return c.endings(nowMs, partition, partitions, m.ProducerID, func(b *Batch) bool { return c.ends(&m, b) }, after), nil
+}
+
+// Release decides what becomes of all that waits for a producer's transactions in a partition of __share_group_state, of so many, where no marker will come: as EndTransaction does
+// with that of an abort. It is no end of a transaction, and needs no TransactionEnded.
+func (c *Coordinator) Release(nowMs int64, partition, partitions int32, producerID int64, after func(Key, *Batch) int8) []Ending {
+	return c.endings(nowMs, partition, partitions, producerID, func(b *Batch) bool { return waitsFor(producerID, b) }, after)
+}
+
+// waitsFor tells whether a batch waits for a transaction of a producer.
+func waitsFor(producerID int64, b *Batch) bool {
+	return b.State == txPending && b.Staged.ProducerID == producerID
+}
+
+func (c *Coordinator) endings(nowMs int64, partition, partitions int32, producerID int64, ends func(*Batch) bool, after func(Key, *Batch) int8) []Ending {
 	var endings []Ending
-	for _, k := range slices.SortedFunc(maps.Keys(c.staged[m.ProducerID]), compareKeys) {
+	for _, k := range slices.SortedFunc(maps.Keys(c.staged[producerID]), compareKeys) {
 		if s := c.states[k]; s != nil && PartitionFor(k, partitions) == partition {
-			if e, ok := c.ending(nowMs, k, s, &m, after); ok {
+			if e, ok := ending(nowMs, k, s, ends, after); ok {
 				endings = append(endings, e)
 			}
 		}
 	}
-	return endings, nil
+	return endings
 }
 
 func compareKeys(a, b Key) int {
@@ -153,7 +168,7 @@ func compareKeys(a, b Key) int {
 
 // ends tells whether a marker is that of the transaction that a batch waits for.
 func (c *Coordinator) ends(m *Marker, b *Batch) bool {
-	return b.State == txPending && b.Staged.ProducerID == m.ProducerID && c.endsEpoch(m, b.Staged.ProducerEpoch)
+	return waitsFor(m.ProducerID, b) && c.endsEpoch(m, b.Staged.ProducerEpoch)
 }
 
 // endsEpoch tells whether a marker is that of its producer's transaction in an epoch.
@@ -167,14 +182,14 @@ func (c *Coordinator) endsEpoch(m *Marker, epoch int16) bool {
 	return epoch <= m.ProducerEpoch
 }
 
-// ending is what a marker makes of one share partition, false where nothing in it waits for it.
-func (c *Coordinator) ending(nowMs int64, k Key, s *state, m *Marker, after func(Key, *Batch) int8) (Ending, bool) {
+// ending is what the end of some batches makes of one share partition, false where it has none of them.
+func ending(nowMs int64, k Key, s *state, ends func(*Batch) bool, after func(Key, *Batch) int8) (Ending, bool) {
 	e := Ending{}
 	next := s.State
 	next.Batches = make([]Batch, 0, len(s.Batches))
 	for i := range s.Batches {
 		b := s.Batches[i]
-		if c.ends(m, &b) {
+		if ends(&b) {
 			decided := b
 			decided.State = after(k, &b)
 			e.Decided = append(e.Decided, decided)
@@ -205,7 +220,7 @@ func (c *Coordinator) TransactionEnded(nowMs int64, partition int32, m Marker) {
 		delete(c.guards, at)
 	}
 	for k := range c.staged[m.ProducerID] {
-		if s := c.states[k]; s == nil || !slices.ContainsFunc(s.Batches, func(b Batch) bool { return b.State == txPending && b.Staged.ProducerID == m.ProducerID }) {
+		if s := c.states[k]; s == nil || !slices.ContainsFunc(s.Batches, func(b Batch) bool { return waitsFor(m.ProducerID, &b) }) {
 			delete(c.staged[m.ProducerID], k)
 		}
 	}
@@ -219,7 +234,7 @@ func (c *Coordinator) Waiting() map[Key][]int64 {
 	waiting := map[Key][]int64{}
 	for id, keys := range c.staged {
 		for k := range keys {
-			if s := c.states[k]; s != nil && slices.ContainsFunc(s.Batches, func(b Batch) bool { return b.State == txPending && b.Staged.ProducerID == id }) {
+			if s := c.states[k]; s != nil && slices.ContainsFunc(s.Batches, func(b Batch) bool { return waitsFor(id, &b) }) {
 				waiting[k] = append(waiting[k], id)
 			}
 		}
