@@ -28,7 +28,8 @@ var flushPolicies = [][]string{
 }
 
 // A broker under load is killed again and again. What it had answered holds after each restart: no record is lost or
-// there twice, no committed offset is behind, no settled share record comes back, no delivery count falls.
+// there twice, no committed offset is behind, no settled share record comes back, no delivery count falls. In the end each record is accepted, or a dead letter: one that was rejected
+// or delivered as often as it may be is told from one that was lost.
 func TestKill(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()
@@ -38,7 +39,7 @@ func TestKill(t *testing.T) {
 	addr := fmt.Sprintf("127.0.0.1:%d", fixedPort(t, rng))
 	dir := t.TempDir()
 	start := func(round int) *process {
-		return startProcess(t, append([]string{"--listen", addr, "--dir", dir, "--topic", fmt.Sprintf("%s:%d", topicName, partitions)},
+		return startProcess(t, append([]string{"--listen", addr, "--dir", dir, "--topic", fmt.Sprintf("%s:%d", topicName, partitions), "--feature", "share.version=2"},
 			slices.Concat(cleaning, flushPolicies[round%len(flushPolicies)])...)...)
 	}
 	broker := start(0)
@@ -48,6 +49,7 @@ func TestKill(t *testing.T) {
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	prepareShareGroup(t, client)
+	prepareDeadLetters(t, client)
 	l := startLoad(t, ledger, *seed, connect)
 	keyed := &keyed{last: map[string]int{}}
 	keyedClient := connect(kgo.ProducerLinger(0))
@@ -66,7 +68,10 @@ func TestKill(t *testing.T) {
 	}
 	l.stopProducing()
 	drainShareGroup(t, ledger)
+	require.Eventually(t, func() bool { return shareLag(t, client) == 0 }, time.Minute, 10*time.Millisecond, "records that the share group is not done with")
 	l.stopAll()
+	dead := deadLetters(t, admin, connect)
+	require.Empty(t, ledger.unaccounted(dead), "records that nobody has accepted and that are no dead letters, -seed %d", *seed)
 	verify(t, ledger, admin, ledger.snapshot(), connect)
 	left := keyed.verify(t, admin, connect)
 	require.Less(t, left, keyed.written, "records that were superseded are gone")
@@ -77,8 +82,8 @@ func TestKill(t *testing.T) {
 		committed += len(offsets)
 	}
 	require.Equal(t, 2*partitions, committed, "both groups committed in every partition")
-	t.Logf("%d rounds in %v: %d answers, %d records, %d settled share records, %d released, %d of %d records left by the cleaner", *rounds,
-		time.Since(began).Round(time.Millisecond), ledger.events, len(ledger.produced), len(ledger.settled), len(ledger.released), left, keyed.written)
+	t.Logf("%d rounds in %v: %d answers, %d records, %d settled share records, %d released, %d dead letters, %d of %d records left by the cleaner", *rounds,
+		time.Since(began).Round(time.Millisecond), ledger.events, len(ledger.produced), len(ledger.settled), len(ledger.released), len(dead), left, keyed.written)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	filled := filledPartitions(t, ctx, admin)
@@ -86,12 +91,30 @@ func TestKill(t *testing.T) {
 	verifyFiles(t, dir, filled)
 }
 
+// deadLetterTopic is where the records go that the share group has given up.
+const deadLetterTopic = "dlq." + shareGroup
+
 // prepareShareGroup lets the share group begin at the first record and deliver a record as often as it takes.
 func prepareShareGroup(t *testing.T, client *kgo.Client) {
 	t.Helper()
+	configureShareGroup(t, client, map[string]string{"share.auto.offset.reset": "earliest", "share.delivery.count.limit": "10"})
+}
+
+// prepareDeadLetters has the share group keep what it gives up.
+func prepareDeadLetters(t *testing.T, client *kgo.Client) {
+	t.Helper()
+	enabled := "true"
+	topics, err := kadm.NewClient(client).CreateTopics(context.Background(), 1, 1, map[string]*string{"errors.deadletterqueue.group.enable": &enabled}, deadLetterTopic)
+	require.NoError(t, err)
+	require.NoError(t, topics.Error())
+	configureShareGroup(t, client, map[string]string{"errors.deadletterqueue.topic.name": deadLetterTopic})
+}
+
+func configureShareGroup(t *testing.T, client *kgo.Client, configs map[string]string) {
+	t.Helper()
 	resource := kmsg.NewIncrementalAlterConfigsRequestResource()
 	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeGroupConfig, shareGroup
-	for name, value := range map[string]string{"share.auto.offset.reset": "earliest", "share.delivery.count.limit": "10"} {
+	for name, value := range configs {
 		config := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 		config.Name, config.Value = name, &value
 		resource.Configs = append(resource.Configs, config)
@@ -148,7 +171,15 @@ func verify(t *testing.T, ledger *ledger, admin *kadm.Client, answered snapshot,
 // readAll reads every record up to the current ends of the partitions.
 func readAll(t *testing.T, ctx context.Context, admin *kadm.Client, connect connect) map[place]string {
 	t.Helper()
-	ends, err := admin.ListEndOffsets(ctx, topicName)
+	stored := map[place]string{}
+	readTopic(t, ctx, admin, connect, topicName, func(r *kgo.Record) { stored[place{r.Partition, r.Offset}] = string(r.Value) })
+	return stored
+}
+
+// readTopic calls f for every record of a topic up to the current ends of its partitions.
+func readTopic(t *testing.T, ctx context.Context, admin *kadm.Client, connect connect, topic string, f func(*kgo.Record)) {
+	t.Helper()
+	ends, err := admin.ListEndOffsets(ctx, topic)
 	require.NoError(t, err)
 	require.NoError(t, ends.Error())
 	from := map[int32]kgo.Offset{}
@@ -157,20 +188,18 @@ func readAll(t *testing.T, ctx context.Context, admin *kadm.Client, connect conn
 		from[o.Partition] = kgo.NewOffset().At(0)
 		left += o.Offset
 	})
-	client := connect(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topicName: from}), kgo.FetchMaxWait(10*time.Millisecond))
+	client := connect(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}), kgo.FetchMaxWait(10*time.Millisecond))
 	defer client.Close()
-	stored := map[place]string{}
 	for left > 0 {
 		fetches := client.PollFetches(ctx)
 		require.NoError(t, fetches.Err0())
 		fetches.EachRecord(func(r *kgo.Record) {
-			if end, _ := ends.Lookup(topicName, r.Partition); r.Offset < end.Offset {
-				stored[place{r.Partition, r.Offset}] = string(r.Value)
+			if end, _ := ends.Lookup(topic, r.Partition); r.Offset < end.Offset {
+				f(r)
 				left--
 			}
 		})
 	}
-	return stored
 }
 
 // drainShareGroup waits until every record was delivered to the share group.
@@ -181,4 +210,41 @@ func drainShareGroup(t *testing.T, l *ledger) {
 		defer l.mu.Unlock()
 		return len(l.delivered) == len(l.produced)
 	}, time.Minute, 10*time.Millisecond, "records that were never delivered")
+}
+
+// shareLag is how many records the share group has yet to finish, negative where that is not known.
+func shareLag(t *testing.T, client *kgo.Client) (lag int64) {
+	q := kmsg.NewPtrDescribeShareGroupOffsetsRequest()
+	q.Groups = []kmsg.DescribeShareGroupOffsetsRequestGroup{{GroupID: shareGroup}}
+	p, err := q.RequestWith(context.Background(), client)
+	require.NoError(t, err)
+	require.Len(t, p.Groups[0].Topics, 1)
+	require.Len(t, p.Groups[0].Topics[0].Partitions, partitions)
+	for _, x := range p.Groups[0].Topics[0].Partitions {
+		require.Zero(t, x.ErrorCode)
+		if x.Lag < 0 {
+			return x.Lag
+		}
+		lag += x.Lag
+	}
+	return lag
+}
+
+// deadLetters are the records that the share group has given up.
+func deadLetters(t *testing.T, admin *kadm.Client, connect connect) map[place]bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	dead := map[place]bool{}
+	readTopic(t, ctx, admin, connect, deadLetterTopic, func(r *kgo.Record) {
+		headers := map[string]string{}
+		for _, h := range r.Headers {
+			headers[h.Key] = string(h.Value)
+		}
+		var at place
+		_, err := fmt.Sscanf(headers["__dlq.errors.partition"]+" "+headers["__dlq.errors.offset"], "%d %d", &at.partition, &at.offset)
+		require.NoError(t, err, "%v", headers)
+		dead[at] = true
+	})
+	return dead
 }

@@ -5,7 +5,21 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
+
+// What nobody has tried to accept and what is no dead letter either is lost.
+func TestLedgerTellsLostRecords(t *testing.T) {
+	l := newLedger()
+	for offset := range int64(5) {
+		l.noteProduced(&kgo.Record{Offset: offset}, nil)
+		l.noteDelivered(place{0, offset}, 1, time.Now())
+	}
+	l.noteAccepting(place{0, 0})
+	l.noteReleased(place{0, 1}, 9)
+	l.noteSettled(place{0, 2})
+	assert.ElementsMatch(t, []place{{0, 1}, {0, 4}}, l.unaccounted(map[place]bool{{0, 2}: true, {0, 3}: true}))
+}
 
 // What the ledger allows and what it notes as a broken promise.
 func TestLedger(t *testing.T) {

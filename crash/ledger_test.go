@@ -28,6 +28,8 @@ type ledger struct {
 	// committed are the largest answered commits of each group by partition.
 	committed map[string]map[int32]int64
 	delivered map[place]bool // to share consumers
+	// accepting are the records that a share consumer has tried to accept, whatever came of it: they may be done.
+	accepting map[place]bool
 	// settled is when it was answered that a record is accepted or rejected: no fetch that is sent later delivers it.
 	settled map[place]time.Time
 	// released is the answered release with the largest delivery count: what is delivered to fetches that are sent later has a larger one.
@@ -44,6 +46,7 @@ func newLedger() *ledger {
 		produced:  map[place]string{},
 		committed: map[string]map[int32]int64{},
 		delivered: map[place]bool{},
+		accepting: map[place]bool{},
 		settled:   map[place]time.Time{},
 		released:  map[place]release{},
 		topics:    map[string]topicFate{},
@@ -109,6 +112,26 @@ func (l *ledger) noteDelivered(at place, count int32, sent time.Time) {
 		l.violate("%v was delivered with count %d after it was released with count %d", at, count, r.count)
 	}
 	l.delivered[at] = true
+}
+
+// noteAccepting takes the attempt to accept a record.
+func (l *ledger) noteAccepting(at place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.accepting[at] = true
+}
+
+// unaccounted are the produced records of which a share group that is done with everything has lost track: nobody has tried to accept them, and they are no dead letters, which all are
+// that were rejected or delivered as often as they may be.
+func (l *ledger) unaccounted(dead map[place]bool) (lost []place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at := range l.produced {
+		if !l.accepting[at] && !dead[at] {
+			lost = append(lost, at)
+		}
+	}
+	return lost
 }
 
 // noteSettled takes the answer to an acknowledgement that ends a record's deliveries. One of a delivery whose lock has ended is answered as well where the

@@ -186,6 +186,9 @@ func (s *shareConsumer) consume() {
 			case n < 20 && s.load.producing.Err() == nil:
 				d.status = kgo.AckReject
 			}
+			if d.status == kgo.AckAccept {
+				s.load.ledger.noteAccepting(d.at)
+			}
 			deliveries = append(deliveries, d)
 			r.Ack(d.status)
 		})
