@@ -41,7 +41,7 @@ race: ## run the tests under the race detector with all invariants checked; need
 
 .PHONY: crash
 crash: ## kill a broker under load ROUNDS (50) times and look for what it had answered
-	@$(GO) test -count=1 -v -run '^TestKill$$' ./crash -rounds $(ROUNDS)
+	@$(GO) test -count=1 -v -run '^TestKill(OfCopiers)?$$' -timeout 60m ./crash -rounds $(ROUNDS)
 
 .PHONY: lint
 lint: ## check formatting, vet and staticcheck

@@ -38,16 +38,21 @@ type load struct {
 // connect makes a client of the cluster under load.
 type connect func(...kgo.Opt) *kgo.Client
 
+// persistent are the options of clients that look for a broker at an address again and again.
+func persistent(addr string) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.SeedBrokers(addr),
+		kgo.MetadataMinAge(10 * time.Millisecond),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }),
+		kgo.DialTimeout(time.Second),
+	}
+}
+
 // connectTo makes clients that look for a broker at an address again and again.
 func connectTo(t *testing.T, addr string) connect {
 	return func(opts ...kgo.Opt) *kgo.Client {
 		t.Helper()
-		client, err := kgo.NewClient(append([]kgo.Opt{
-			kgo.SeedBrokers(addr),
-			kgo.MetadataMinAge(10 * time.Millisecond),
-			kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }),
-			kgo.DialTimeout(time.Second),
-		}, opts...)...)
+		client, err := kgo.NewClient(append(persistent(addr), opts...)...)
 		require.NoError(t, err)
 		return client
 	}
