@@ -100,8 +100,23 @@ func addedTopic(topic string, partitions []int32) additionTopic {
 	return t
 }
 
+// merge makes one of the entries of a topic that is named several times.
+func (a *addition) merge() {
+	var merged []additionTopic
+	for _, t := range a.topics {
+		at := slices.IndexFunc(merged, func(other additionTopic) bool { return other.topic == t.topic })
+		if at < 0 {
+			at = len(merged)
+			merged = append(merged, additionTopic{topic: t.topic})
+		}
+		merged[at].partitions = append(merged[at].partitions, t.partitions...)
+	}
+	a.topics = merged
+}
+
 // addToTransaction returns the topics with a code for each partition.
 func (c *Cluster) addToTransaction(r *request, a *addition) []additionTopic {
+	a.merge()
 	var partitions []txn.TopicPartition
 	refused := false
 	for i := range a.topics {
@@ -125,6 +140,14 @@ func (c *Cluster) addToTransaction(r *request, a *addition) []additionTopic {
 				*code = errorcode.OperationNotAttempted
 			}
 		})
+		for i := range a.topics { // a partition that is named twice is told once why it is refused, and twice that it is not
+			told := map[additionPartition]bool{}
+			a.topics[i].partitions = slices.DeleteFunc(a.topics[i].partitions, func(x additionPartition) bool {
+				again := told[x]
+				told[x] = true
+				return again
+			})
+		}
 	case a.verify:
 		codes, code := c.verifyTransaction(r.node, a.id, a.by, partitions)
 		a.eachCode(func(i int, answered *int16) {
