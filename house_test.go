@@ -34,11 +34,11 @@ var rooms = [][]string{
 	{"kip1289", "shareclient"},
 	{"protocol/describe", "protocol/fields"},
 	{"protocol"},
-	{"protocol/errorcode", "clock", "release", "internal/memorynet", "internal/handover", "internal/spelling", "internal/javamap"},
+	{"protocol/errorcode", "acl", "sasl", "certificate", "clock", "release", "internal/memorynet", "internal/handover", "internal/spelling", "internal/javamap"},
 }
 
 // pure packages hold no goroutine, clock, socket, file or lock: the same input gives the same output.
-var pure = []string{"sharepartition", "sharesession", "coordinator", "coordinator/assignor", "sharecoordinator", "txn", "logvalidator", "logcleaner", "fault", "protocol/describe", "deadletter", "release"}
+var pure = []string{"acl", "sharepartition", "sharesession", "coordinator", "coordinator/assignor", "sharecoordinator", "txn", "logvalidator", "logcleaner", "fault", "protocol/describe", "deadletter", "release"}
 
 // impureImports are packages that a pure one has no use for.
 var impureImports = []string{"net", "os", "sync", "os/exec", "net/http", "log/slog", "math/rand", "math/rand/v2", "crypto/rand"}

@@ -16,8 +16,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -54,9 +52,8 @@ type Option func(*options) error
 
 type options struct {
 	broker     broker.Options
-	listen     []string         // host:port of each node; a missing one is 127.0.0.1:0
-	listening  map[int32]string // host:port of each node that listens or has listened
-	advertise  []string
+	listeners  []*listenerOptions
+	security   securityOptions
 	memory     *memorynet.Network
 	ports      *handover.Ports
 	properties []config.Property
@@ -86,18 +83,6 @@ func WithNodeID(id int32) Option {
 		o.broker.FirstNodeID = id
 		return nil
 	}
-}
-
-// WithListen sets the addresses (host:port) that the nodes listen on, in the order of the nodes. Port 0 is a free port. With one address
-// and several nodes, the others take the following ports, or free ones where the port is 0.
-func WithListen(addrs ...string) Option {
-	return func(o *options) error { o.listen = addrs; return nil }
-}
-
-// WithAdvertise sets the addresses (host:port) that clients are told to connect to, in the order of the nodes, where they
-// differ from the addresses that the nodes listen on: behind a port mapping, say. Port 0, or a host alone, takes the port that the node listens on.
-func WithAdvertise(addrs ...string) Option {
-	return func(o *options) error { o.advertise = addrs; return nil }
 }
 
 // WithInMemoryNetwork makes the nodes reachable through Cluster.Dial only: no port is opened.
@@ -261,12 +246,12 @@ func (o *options) start() (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(o.listen) > o.broker.Nodes || len(o.advertise) > o.broker.Nodes {
-		return nil, fmt.Errorf("%d addresses to listen on and %d to advertise for %d nodes: one for each node at most", len(o.listen), len(o.advertise), o.broker.Nodes)
-	}
 	o.broker.Config = static
-	o.broker.Listen = func(id int32) (net.Listener, error) {
-		return o.ports.Listen(id, func() (net.Listener, error) { return o.listenNode(id) })
+	if err := o.secure(static); err != nil {
+		return nil, err
+	}
+	o.broker.Listen = func(id int32, listener string) (net.Listener, error) {
+		return o.ports.Listen(handover.Port{Node: id, Listener: listener}, func() (net.Listener, error) { return o.listenNode(id, listener) })
 	}
 	o.broker.Advertise = o.advertiseNode
 	store := storage.NewMemory()
@@ -287,115 +272,9 @@ func (o *options) start() (*running, error) {
 	return &running{b, disk}, nil
 }
 
-// listenNode opens the address of a node, the one that it had before if there is one.
-func (o *options) listenNode(id int32) (net.Listener, error) {
-	addr, again := o.listening[id]
-	if !again {
-		var err error
-		if addr, err = o.listenAddr(id); err != nil {
-			return nil, err
-		}
-	}
-	l, err := o.listenOn(addr)
-	if err == nil {
-		if o.listening == nil {
-			o.listening = map[int32]string{}
-		}
-		o.listening[id] = l.Addr().String()
-	}
-	return l, err
-}
-
-func (o *options) listenOn(addr string) (net.Listener, error) {
-	if o.memory != nil {
-		return o.memory.Listen(addr)
-	}
-	return net.Listen("tcp", addr)
-}
-
-// listenAddr is where a node is to listen.
-func (o *options) listenAddr(id int32) (string, error) {
-	i := int(id - o.broker.FirstNodeID)
-	addr := loopback + ":0"
-	switch {
-	case i < len(o.listen):
-		addr = o.listen[i]
-	case len(o.listen) > 0:
-		host, port, err := splitAddr(o.listen[len(o.listen)-1])
-		if err != nil {
-			return "", err
-		}
-		if port != 0 {
-			port += i - len(o.listen) + 1
-		}
-		addr = net.JoinHostPort(host, strconv.Itoa(port))
-	}
-	host, port, err := splitAddr(addr)
-	if err != nil {
-		return "", err
-	}
-	if port == 0 && o.memory != nil {
-		port = firstMemoryPort + i
-	}
-	return net.JoinHostPort(host, strconv.Itoa(port)), nil
-}
-
-// loopback is where a node listens that was not told where, and what clients are told of a node that listens on all interfaces.
-const loopback = "127.0.0.1"
-
-// firstMemoryPort is the port that the first node of an in-memory network seems to have.
-const firstMemoryPort = 9092
-
-// advertiseNode finds the address that clients are told for a node that listens on addr.
-func (o *options) advertiseNode(id int32, addr net.Addr) (string, int32, error) {
-	host, port, err := splitAddr(addr.String())
-	if err != nil {
-		return "", 0, err
-	}
-	ip := net.ParseIP(host)
-	everywhere := ip != nil && ip.IsUnspecified()
-	if everywhere {
-		host = loopback
-	}
-	i := int(id - o.broker.FirstNodeID)
-	if len(o.advertise) == 0 {
-		if everywhere {
-			o.broker.Log.Warn("a node listens on all interfaces and clients are told "+loopback+", which others cannot reach: advertise an address that they can", "node", id, "listen", addr)
-		}
-		return host, int32(port), nil
-	}
-	spec := o.advertise[min(i, len(o.advertise)-1)]
-	advertised, text, err := net.SplitHostPort(spec)
-	if err != nil { // a host alone
-		advertised, text = strings.TrimSuffix(strings.TrimPrefix(spec, "["), "]"), "0"
-	}
-	advertisedPort, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || advertised == "" || strings.ContainsAny(advertised, ":[]") && net.ParseIP(advertised) == nil {
-		return "", 0, fmt.Errorf("address to advertise %q is not host:port", spec)
-	}
-	if advertisedPort == 0 {
-		return advertised, int32(port), nil
-	}
-	if i >= len(o.advertise) {
-		advertisedPort += uint64(i - len(o.advertise) + 1)
-	}
-	return advertised, int32(advertisedPort), nil
-}
-
-func splitAddr(addr string) (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "", 0, fmt.Errorf("address %q is not host:port", addr)
-	}
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return "", 0, fmt.Errorf("address %q has the port %q, which is not a number from 0 to 65535", addr, text)
-	}
-	return host, int(n), nil
-}
-
-// Addrs returns the host:port of every node, as clients are told, in the order of the nodes: what a client's bootstrap servers are.
-func (c *Cluster) Addrs() []string { return c.broker().Addrs() }
+// Addrs returns the host:port of every node, as clients are told, in the order of the nodes: what a client's bootstrap servers are. Of several listeners it is
+// the first that was asked for.
+func (c *Cluster) Addrs() []string { return c.broker().Addrs(0) }
 
 // ID returns the cluster id.
 func (c *Cluster) ID() string { return c.broker().ID() }

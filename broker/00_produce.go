@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/logvalidator"
 	"kshare/protocol/describe"
 	"kshare/protocol/errorcode"
@@ -28,7 +30,31 @@ const (
 	latestProduceVersion = 13
 )
 
-func init() { handlers[produceKey] = &handler{writes: true, handle: handleProduce} }
+func init() {
+	handlers[produceKey] = needing(&handler{writes: true, handle: handleProduce},
+		onOne(acl.Write, acl.TransactionalID, produceTransaction, fault.Partition).when(isTransactional),
+		onEach(acl.Write, acl.Topic, fault.Partition),
+	)
+}
+
+// produceTransaction is the transactional id of a request, "" for none.
+func produceTransaction(q *kmsg.ProduceRequest) string {
+	if q.TransactionID == nil {
+		return ""
+	}
+	return *q.TransactionID
+}
+
+// isTransactional tells whether a request has a transactional id that its batches are to be written for.
+func isTransactional(q kmsg.Request) bool {
+	p := q.(*kmsg.ProduceRequest)
+	return p.TransactionID != nil && slices.ContainsFunc(p.Topics, func(t kmsg.ProduceRequestTopic) bool {
+		return slices.ContainsFunc(t.Partitions, func(x kmsg.ProduceRequestTopicPartition) bool {
+			is, no := logvalidator.IsTransactional(x.Records)
+			return is && no == nil
+		})
+	})
+}
 
 // produceEntry is one partition of a Produce on its way.
 type produceEntry struct {
@@ -250,7 +276,7 @@ func (pr *produce) notLeader(e *produceEntry) {
 	pr.fail(e, errorcode.NotLeaderOrFollower, "")
 	pe, hint := pr.entry(e), e.target.hint()
 	pe.CurrentLeader.LeaderID, pe.CurrentLeader.LeaderEpoch = hint.leader, hint.epoch
-	for _, n := range pr.cluster.addEndpoint(nil, hint) {
+	for _, n := range pr.request.addEndpoint(nil, hint) {
 		if slices.ContainsFunc(pr.p.Brokers, func(b kmsg.ProduceResponseBroker) bool { return b.NodeID == n.id }) {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/clock"
 	"kshare/fault"
 	"kshare/protocol/errorcode"
@@ -26,7 +27,12 @@ import (
 
 const fetchKey = 1
 
-func init() { handlers[fetchKey] = &handler{handle: handleFetch} }
+func init() {
+	handlers[fetchKey] = needing(&handler{handle: handleFetch},
+		looksItself(acl.Read, acl.Topic, "each partition; nothing of its log"),
+		looksItself(acl.ClusterAction, acl.Cluster, "each partition, instead, of a request that names itself a replica").with(errorcode.TopicAuthorizationFailed),
+	)
+}
 
 func handleFetch(r *request) (answer, error) {
 	q, err := decode[*kmsg.FetchRequest](r)
@@ -127,6 +133,15 @@ func (f *fetch) complete(r *fetchResults, maxWaitMs int32) bool {
 func (f *fetch) readPartition(fp *fetchPartition, left int32, first bool) fetchResult {
 	p, code := f.find(fp)
 	if !f.request.parked {
+		fp.forbidden = code != errorcode.UnknownTopicID && !f.allowed(fp)
+	}
+	if fp.forbidden {
+		fp.partition = nil
+		result := failedFetch(fp.index, errorcode.TopicAuthorizationFailed)
+		result.aborted = []abortedTransaction{}
+		return result
+	}
+	if !f.request.parked {
 		fp.unknown = code != errorcode.None
 	}
 	if injected := f.injected(fp); injected != errorcode.None {
@@ -226,6 +241,17 @@ func (p *partition) withFragment(read [][]byte, end int64, limit int) [][]byte {
 	return append(slices.Clip(read), behind[0][:left:left])
 }
 
+// allowed tells whether the client may read the partition of an entry. A replica may read all, if the client is one.
+func (f *fetch) allowed(fp *fetchPartition) bool {
+	switch {
+	case f.replica >= 0:
+		return f.request.mayOnCluster(acl.ClusterAction)
+	case f.byID:
+		return f.request.mayOnTopicID(acl.Read, fp.topicID)
+	}
+	return f.request.may(acl.Read, acl.Topic, fp.topic)
+}
+
 // injected is the error that faults give the partition of an entry.
 func (f *fetch) injected(fp *fetchPartition) int16 {
 	if f.byID {
@@ -299,7 +325,7 @@ func (f *fetch) answer(r *fetchResults) *fetchAnswer {
 		t.partitions = append(t.partitions, result)
 		a.size += result.size
 		if result.leader != nil && f.replica < 0 {
-			a.nodes = f.request.cluster.addEndpoint(a.nodes, result.leader)
+			a.nodes = f.request.addEndpoint(a.nodes, result.leader)
 		}
 	}
 	return a

@@ -8,8 +8,8 @@ type fetchAnswer struct {
 	errorCode int16
 	sessionID int32
 	topics    []fetchAnswerTopic
-	nodes     []*node // where the leaders that partitions name can be reached (v16+)
-	size      int     // record bytes of all partitions
+	nodes     []*endpoint // where the leaders that partitions name can be reached (v16+)
+	size      int         // record bytes of all partitions
 }
 
 type fetchAnswerTopic struct {
@@ -147,7 +147,7 @@ func (a *fetchAnswer) encodePartition(e *protocol.Encoder, p *fetchResult) {
 }
 
 // encodeNode appends a NodeEndpoints entry.
-func encodeNode(e *protocol.Encoder, n *node) {
+func encodeNode(e *protocol.Encoder, n *endpoint) {
 	e.Int32(n.id)
 	e.String(n.host)
 	e.Int32(n.port)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/internal/javamap"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
@@ -23,7 +25,11 @@ import (
 
 const listOffsetsKey = 2
 
-func init() { handlers[listOffsetsKey] = locked((*Cluster).listOffsets) }
+func init() {
+	handlers[listOffsetsKey] = needing(locked((*Cluster).listOffsets),
+		onEach(acl.Describe, acl.Topic, fault.Partition),
+	)
+}
 
 // Timestamps with a meaning of their own (ListOffsetsRequest).
 const (

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator/assignor"
 	"kshare/protocol/errorcode"
 )
@@ -23,14 +24,24 @@ import (
 
 const metadataKey = 3
 
-func init() { handlers[metadataKey] = locked((*Cluster).metadata) }
+func init() {
+	handlers[metadataKey] = needing(locked((*Cluster).metadata),
+		looksItself(acl.Describe, acl.Topic, "each topic that is named, whether it exists or not; of all topics, those without are left out"),
+		looksItself(acl.Create, acl.Topic, "or CREATE CLUSTER, each topic that the request would create"),
+		looksItself(acl.Describe, acl.Cluster, "for ClusterAuthorizedOperations, which are 0 without").silently(),
+	)
+}
 
-// Operations that exist on a topic and on the cluster, as bit fields of org.apache.kafka.common.acl.AclOperation.
-const (
-	topicOperations   int32 = 3576
-	clusterOperations int32 = 8096
-	noOperations      int32 = -1 << 31
-)
+// noOperations is what answers have in place of operations that were not asked for.
+const noOperations int32 = -1 << 31
+
+// clusterOperations are what the client may do to the cluster, none where it may not even look.
+func (r *request) clusterOperations() int32 {
+	if !r.mayOnCluster(acl.Describe) {
+		return 0
+	}
+	return r.operations(acl.Cluster, acl.ClusterName)
+}
 
 func (c *Cluster) metadata(r *request, q *kmsg.MetadataRequest) kmsg.Response {
 	p := response[*kmsg.MetadataResponse](q)
@@ -48,16 +59,17 @@ func (c *Cluster) metadata(r *request, q *kmsg.MetadataRequest) kmsg.Response {
 	}
 	for _, n := range c.liveNodes() {
 		b := kmsg.NewMetadataResponseBroker()
-		b.NodeID, b.Host, b.Port = n.id, n.host, n.port
+		at := r.endpoint(n)
+		b.NodeID, b.Host, b.Port = n.id, at.host, at.port
 		p.Brokers = append(p.Brokers, b)
 	}
 	p.ClusterID = kmsg.StringPtr(c.id)
 	p.ControllerID = c.controllerID()
 	topics := len(c.topics)
-	p.Topics = c.metadataTopics(q)
+	p.Topics = c.metadataTopics(r, q)
 	r.wrote = len(c.topics) > topics
 	if q.IncludeClusterAuthorizedOperations && q.Version >= 8 && q.Version <= 10 {
-		p.AuthorizedOperations = clusterOperations
+		p.AuthorizedOperations = r.clusterOperations()
 	}
 	return p
 }
@@ -80,20 +92,23 @@ func checkMetadata(q *kmsg.MetadataRequest) int16 {
 }
 
 // metadataTopics are the entries for the topics that a request names.
-func (c *Cluster) metadataTopics(q *kmsg.MetadataRequest) []kmsg.MetadataResponseTopic {
+func (c *Cluster) metadataTopics(r *request, q *kmsg.MetadataRequest) []kmsg.MetadataResponseTopic {
 	if q.Topics == nil || q.Version == 0 && len(q.Topics) == 0 {
 		var all []kmsg.MetadataResponseTopic
 		for _, t := range c.sortedTopics() {
-			all = append(all, c.metadataTopic(q, t))
+			if r.may(acl.Describe, acl.Topic, t.name) {
+				all = append(all, c.metadataTopic(r, q, t))
+			}
 		}
 		return all
 	}
 	if slices.ContainsFunc(q.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.TopicID != [16]byte{} }) {
-		return c.metadataByID(q)
+		return c.metadataByID(r, q)
 	}
 	var known []kmsg.MetadataResponseTopic
 	var names []string
 	unknown := map[string]kmsg.MetadataResponseTopic{}
+	var forbidden []kmsg.MetadataResponseTopic
 	seen := map[string]bool{}
 	for _, asked := range q.Topics {
 		name := *asked.Topic
@@ -101,29 +116,44 @@ func (c *Cluster) metadataTopics(q *kmsg.MetadataRequest) []kmsg.MetadataRespons
 			continue
 		}
 		seen[name] = true
+		if !r.may(acl.Describe, acl.Topic, name) {
+			forbidden = append(forbidden, forbiddenTopic(name))
+			continue
+		}
 		t := c.topics[name]
 		if t == nil {
 			var code int16
-			if t, code = c.autoCreate(name, q); t == nil {
+			if t, code = c.autoCreate(r, name, q); t == nil {
+				if code == errorcode.TopicAuthorizationFailed {
+					forbidden = append(forbidden, forbiddenTopic(name))
+					continue
+				}
 				entry := kmsg.NewMetadataResponseTopic()
 				entry.Topic, entry.ErrorCode, entry.IsInternal = kmsg.StringPtr(name), code, isInternal(name)
 				if q.IncludeTopicAuthorizedOperations {
-					entry.AuthorizedOperations = topicOperations
+					entry.AuthorizedOperations = r.operations(acl.Topic, name)
 				}
 				names, unknown[name] = append(names, name), entry
 				continue
 			}
 		}
-		known = append(known, c.metadataTopic(q, t))
+		known = append(known, c.metadataTopic(r, q, t))
 	}
 	for _, name := range assignor.StringOrder(names) { // out of a java.util.HashSet
 		known = append(known, unknown[name])
 	}
-	return known
+	return append(known, forbidden...)
+}
+
+// forbiddenTopic is the entry for a topic that the client may not know of, whether it exists or not.
+func forbiddenTopic(name string) kmsg.MetadataResponseTopic {
+	entry := kmsg.NewMetadataResponseTopic()
+	entry.Topic, entry.ErrorCode, entry.IsInternal = &name, errorcode.TopicAuthorizationFailed, isInternal(name)
+	return entry
 }
 
 // metadataByID are the entries for topics that are asked for by id.
-func (c *Cluster) metadataByID(q *kmsg.MetadataRequest) []kmsg.MetadataResponseTopic {
+func (c *Cluster) metadataByID(r *request, q *kmsg.MetadataRequest) []kmsg.MetadataResponseTopic {
 	var known, unknown []kmsg.MetadataResponseTopic
 	seen := map[[16]byte]bool{}
 	for _, asked := range q.Topics {
@@ -131,11 +161,17 @@ func (c *Cluster) metadataByID(q *kmsg.MetadataRequest) []kmsg.MetadataResponseT
 			continue
 		}
 		seen[asked.TopicID] = true
-		if t := c.topicsByID[asked.TopicID]; t != nil {
-			known = append(known, c.metadataTopic(q, t))
+		t := c.topicsByID[asked.TopicID]
+		if t != nil && r.may(acl.Describe, acl.Topic, t.name) {
+			known = append(known, c.metadataTopic(r, q, t))
 			continue
 		}
 		entry := kmsg.NewMetadataResponseTopic()
+		if t != nil {
+			entry.TopicID, entry.ErrorCode = asked.TopicID, errorcode.TopicAuthorizationFailed
+			unknown = append(unknown, entry)
+			continue
+		}
 		entry.TopicID, entry.ErrorCode = asked.TopicID, errorcode.UnknownTopicID
 		unknown = append(unknown, entry)
 	}
@@ -143,11 +179,11 @@ func (c *Cluster) metadataByID(q *kmsg.MetadataRequest) []kmsg.MetadataResponseT
 }
 
 // metadataTopic is the entry for a topic that exists.
-func (c *Cluster) metadataTopic(q *kmsg.MetadataRequest, t *topic) kmsg.MetadataResponseTopic {
+func (c *Cluster) metadataTopic(r *request, q *kmsg.MetadataRequest, t *topic) kmsg.MetadataResponseTopic {
 	entry := kmsg.NewMetadataResponseTopic()
 	entry.Topic, entry.TopicID, entry.IsInternal = kmsg.StringPtr(t.name), t.id, isInternal(t.name)
 	if q.IncludeTopicAuthorizedOperations {
-		entry.AuthorizedOperations = topicOperations
+		entry.AuthorizedOperations = r.operations(acl.Topic, t.name)
 	}
 	entry.Partitions = make([]kmsg.MetadataResponseTopicPartition, 0, len(t.partitions))
 	for _, p := range t.partitions {
@@ -185,13 +221,16 @@ func (p *partition) offline() []int32 {
 
 // autoCreate creates a topic that a request asks for and that does not exist, where that is allowed. It returns the topic if the answer
 // may name it already, else the code that stands in its place.
-func (c *Cluster) autoCreate(name string, q *kmsg.MetadataRequest) (*topic, int16) {
+func (c *Cluster) autoCreate(r *request, name string, q *kmsg.MetadataRequest) (*topic, int16) {
 	if invalidTopicName(name) != "" {
 		return nil, errorcode.InvalidTopicException
 	}
 	allowed := q.AllowAutoTopicCreation || q.Version < 4
 	if !allowed || !c.brokerBool("auto.create.topics.enable") || c.collidingTopic(name) != "" {
 		return nil, errorcode.UnknownTopicOrPartition
+	}
+	if !r.mayOnCluster(acl.Create) && !r.may(acl.Create, acl.Topic, name) {
+		return nil, errorcode.TopicAuthorizationFailed
 	}
 	var t *topic
 	var err error

@@ -3,7 +3,9 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 )
 
@@ -14,7 +16,12 @@ import (
 
 const offsetCommitKey = 8
 
-func init() { handlers[offsetCommitKey] = writing(locked((*Cluster).offsetCommit)) }
+func init() {
+	handlers[offsetCommitKey] = needing(writing(locked((*Cluster).offsetCommit)),
+		onOne(acl.Read, acl.Group, func(q *kmsg.OffsetCommitRequest) string { return q.Group }, fault.Partition),
+		looksItself(acl.Read, acl.Topic, "each partition"),
+	)
+}
 
 func (c *Cluster) offsetCommit(r *request, q *kmsg.OffsetCommitRequest) kmsg.Response {
 	code := c.notCoordinating(r.node, q.Group)

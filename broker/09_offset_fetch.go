@@ -3,6 +3,8 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 )
 
@@ -14,7 +16,13 @@ import (
 
 const offsetFetchKey = 9
 
-func init() { handlers[offsetFetchKey] = locked((*Cluster).offsetFetch) }
+func init() {
+	handlers[offsetFetchKey] = needing(locked((*Cluster).offsetFetch),
+		onOne(acl.Describe, acl.Group, func(q *kmsg.OffsetFetchRequest) string { return q.Group }, fault.Partition).when(before(8)),
+		onEach(acl.Describe, acl.Group, fault.Group).when(since(8)),
+		looksItself(acl.Describe, acl.Topic, "each partition; of all topics, those without are left out"),
+	)
+}
 
 func (c *Cluster) offsetFetch(r *request, q *kmsg.OffsetFetchRequest) kmsg.Response {
 	if q.Version < 8 {

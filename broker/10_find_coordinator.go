@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 )
 
@@ -21,7 +23,29 @@ import (
 
 const findCoordinatorKey = 10
 
-func init() { handlers[findCoordinatorKey] = locked((*Cluster).findCoordinator) }
+func init() {
+	handlers[findCoordinatorKey] = needing(locked((*Cluster).findCoordinator),
+		onKeys(acl.Describe, acl.Group, groupCoordinator),
+		onKey(acl.Describe, acl.Group, groupCoordinator, saysGroup),
+		onKeys(acl.Describe, acl.TransactionalID, transactionCoordinator),
+		onKey(acl.Describe, acl.TransactionalID, transactionCoordinator, saysTransaction),
+		onKeys(acl.ClusterAction, acl.Cluster, shareCoordinator),
+	)
+}
+
+// onKeys is a right to each key of a type, from v4 on.
+func onKeys(op acl.Operation, kind acl.ResourceType, keyType int8) demand {
+	return onEach(op, kind, fault.Coordinator).saying(saysNothing).when(func(q kmsg.Request) bool {
+		return q.GetVersion() >= 4 && q.(*kmsg.FindCoordinatorRequest).CoordinatorType == keyType
+	})
+}
+
+// onKey is a right to the one key, up to v3.
+func onKey(op acl.Operation, kind acl.ResourceType, keyType int8, says *string) demand {
+	return onOne(op, kind, func(q *kmsg.FindCoordinatorRequest) string { return q.CoordinatorKey }).saying(says).when(func(q kmsg.Request) bool {
+		return q.GetVersion() < 4 && q.(*kmsg.FindCoordinatorRequest).CoordinatorType == keyType
+	})
+}
 
 const (
 	groupCoordinator       = 0
@@ -41,7 +65,8 @@ func (c *Cluster) findCoordinator(r *request, q *kmsg.FindCoordinatorRequest) km
 			if no != nil {
 				entry.ErrorCode, entry.ErrorMessage = no.code, &no.message
 			} else {
-				entry.NodeID, entry.Host, entry.Port = n.id, n.host, n.port
+				at := r.endpoint(n)
+				entry.NodeID, entry.Host, entry.Port = n.id, at.host, at.port
 			}
 			p.Coordinators = append(p.Coordinators, entry)
 		}
@@ -53,7 +78,8 @@ func (c *Cluster) findCoordinator(r *request, q *kmsg.FindCoordinatorRequest) km
 		p.ErrorCode, p.ErrorMessage = no.code, &no.message
 		return p
 	}
-	p.NodeID, p.Host, p.Port, p.ErrorMessage = n.id, n.host, n.port, kmsg.StringPtr("NONE")
+	at := r.endpoint(n)
+	p.NodeID, p.Host, p.Port, p.ErrorMessage = n.id, at.host, at.port, kmsg.StringPtr("NONE")
 	return p
 }
 

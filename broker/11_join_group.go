@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
 )
 
@@ -14,5 +15,7 @@ import (
 const joinGroupKey = 11
 
 func init() {
-	handlers[joinGroupKey] = toGroup(func(q *kmsg.JoinGroupRequest) string { return q.Group }, (*coordinator.Groups).JoinGroup)
+	handlers[joinGroupKey] = needing(toGroup(func(q *kmsg.JoinGroupRequest) string { return q.Group }, (*coordinator.Groups).JoinGroup),
+		onOne(acl.Read, acl.Group, func(q *kmsg.JoinGroupRequest) string { return q.Group }),
+	)
 }

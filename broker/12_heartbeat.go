@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
 )
 
@@ -14,5 +15,7 @@ import (
 const heartbeatKey = 12
 
 func init() {
-	handlers[heartbeatKey] = toGroup(func(q *kmsg.HeartbeatRequest) string { return q.Group }, (*coordinator.Groups).Heartbeat)
+	handlers[heartbeatKey] = needing(toGroup(func(q *kmsg.HeartbeatRequest) string { return q.Group }, (*coordinator.Groups).Heartbeat),
+		onOne(acl.Read, acl.Group, func(q *kmsg.HeartbeatRequest) string { return q.Group }),
+	)
 }

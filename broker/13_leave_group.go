@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
 )
 
@@ -14,5 +15,7 @@ import (
 const leaveGroupKey = 13
 
 func init() {
-	handlers[leaveGroupKey] = toGroup(func(q *kmsg.LeaveGroupRequest) string { return q.Group }, (*coordinator.Groups).LeaveGroup)
+	handlers[leaveGroupKey] = needing(toGroup(func(q *kmsg.LeaveGroupRequest) string { return q.Group }, (*coordinator.Groups).LeaveGroup),
+		onOne(acl.Read, acl.Group, func(q *kmsg.LeaveGroupRequest) string { return q.Group }),
+	)
 }

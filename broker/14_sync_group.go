@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
 )
 
@@ -14,5 +15,7 @@ import (
 const syncGroupKey = 14
 
 func init() {
-	handlers[syncGroupKey] = toGroup(func(q *kmsg.SyncGroupRequest) string { return q.Group }, (*coordinator.Groups).SyncGroup)
+	handlers[syncGroupKey] = needing(toGroup(func(q *kmsg.SyncGroupRequest) string { return q.Group }, (*coordinator.Groups).SyncGroup),
+		onOne(acl.Read, acl.Group, func(q *kmsg.SyncGroupRequest) string { return q.Group }),
+	)
 }

@@ -3,7 +3,9 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 )
 
@@ -15,7 +17,11 @@ import (
 
 const describeGroupsKey = 15
 
-func init() { handlers[describeGroupsKey] = locked((*Cluster).describeGroups) }
+func init() {
+	handlers[describeGroupsKey] = needing(locked((*Cluster).describeGroups),
+		onEach(acl.Describe, acl.Group, fault.Group),
+	)
+}
 
 func (c *Cluster) describeGroups(r *request, q *kmsg.DescribeGroupsRequest) kmsg.Response {
 	here, elsewhere := c.splitGroups(r.node, q.Groups)
@@ -50,5 +56,16 @@ func (c *Cluster) splitGroups(n *node, groups []string) (here []string, elsewher
 
 // caller is who sent a request, as the group coordinator wants to know it.
 func (c *Cluster) caller(r *request) coordinator.Caller {
-	return coordinator.Caller{ClientID: r.header.ClientID, ClientHost: r.conn.clientHost(), Version: r.header.Version, Token: r}
+	caller := coordinator.Caller{ClientID: r.header.ClientID, ClientHost: r.conn.clientHost(), Version: r.header.Version, Token: r}
+	if c.authorizer != nil {
+		caller.Auth = groupAuthorizer{r}
+	}
+	return caller
+}
+
+// groupAuthorizer implements coordinator.Authorizer for a request.
+type groupAuthorizer struct{ request *request }
+
+func (a groupAuthorizer) Allowed(op kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) bool {
+	return a.request.may(acl.Operation(op), acl.ResourceType(kind), name)
 }

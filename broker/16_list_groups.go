@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/protocol/errorcode"
 )
 
@@ -16,7 +17,11 @@ import (
 
 const listGroupsKey = 16
 
-func init() { handlers[listGroupsKey] = locked((*Cluster).listGroups) }
+func init() {
+	handlers[listGroupsKey] = needing(locked((*Cluster).listGroups),
+		looksItself(acl.Describe, acl.Cluster, "or DESCRIBE GROUP, each group; those without are left out").silently(),
+	)
+}
 
 func (c *Cluster) listGroups(r *request, q *kmsg.ListGroupsRequest) kmsg.Response {
 	p := c.groups.coordinator.ListGroups(c.caller(r), q)

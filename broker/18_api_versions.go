@@ -39,6 +39,9 @@ func handleApiVersions(r *request) (answer, error) {
 	if p.ErrorCode = r.cluster.checkApiVersions(r, q); p.ErrorCode != errorcode.None {
 		return p, nil
 	}
+	if a := r.conn.auth; a != nil && a.state == authBegins {
+		a.state = authVersioned // another one is out of turn
+	}
 	p.ApiKeys = make([]kmsg.ApiVersionsResponseApiKey, 0, len(protocol.APIs))
 	for i := range protocol.APIs {
 		if a := &protocol.APIs[i]; handlers[a.Key] != nil && r.cluster.offers(a, a.MinVersion) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/protocol/errorcode"
 )
 
@@ -20,7 +21,12 @@ import (
 
 const createTopicsKey = 19
 
-func init() { handlers[createTopicsKey] = writing(locked((*Cluster).createTopics)) }
+func init() {
+	handlers[createTopicsKey] = needing(writing(locked((*Cluster).createTopics)),
+		looksItself(acl.Create, acl.Cluster, "or CREATE TOPIC, each topic").with(errorcode.TopicAuthorizationFailed),
+		looksItself(acl.DescribeConfigs, acl.Topic, "for the topic's size and configurations, which the answer leaves out without; the code is that of the configurations"),
+	)
+}
 
 const maxPartitionsPerRequest = 10_000
 
@@ -42,7 +48,7 @@ func refused(code int16, format string, args ...any) *refusal {
 	return &refusal{code, fmt.Sprintf(format, args...)}
 }
 
-func (c *Cluster) createTopics(_ *request, q *kmsg.CreateTopicsRequest) kmsg.Response {
+func (c *Cluster) createTopics(r *request, q *kmsg.CreateTopicsRequest) kmsg.Response {
 	p := response[*kmsg.CreateTopicsResponse](q)
 	count := map[string]int{}
 	total := 0
@@ -63,6 +69,8 @@ func (c *Cluster) createTopics(_ *request, q *kmsg.CreateTopicsRequest) kmsg.Res
 		entry := newCreatedTopic(t.Topic)
 		var no *refusal
 		switch {
+		case !r.mayOnCluster(acl.Create) && !r.may(acl.Create, acl.Topic, t.Topic):
+			no = refused(errorcode.TopicAuthorizationFailed, "Authorization failed.")
 		case t.Topic == clusterMetadataTopic:
 			no = refused(errorcode.InvalidRequest, "Creation of internal topic %s is prohibited.", t.Topic)
 		case q.TimeoutMillis <= 0:
@@ -74,6 +82,9 @@ func (c *Cluster) createTopics(_ *request, q *kmsg.CreateTopicsRequest) kmsg.Res
 		}
 		if no != nil {
 			entry.ErrorCode, entry.ErrorMessage = no.code, no.text()
+		} else if !r.may(acl.DescribeConfigs, acl.Topic, t.Topic) {
+			entry.ConfigErrorCode, entry.NumPartitions, entry.ReplicationFactor = errorcode.TopicAuthorizationFailed, -1, -1
+			entry.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
 		}
 		p.Topics = append(p.Topics, entry)
 	}

@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/protocol/errorcode"
 )
 
@@ -17,9 +18,13 @@ import (
 
 const deleteTopicsKey = 20
 
-func init() { handlers[deleteTopicsKey] = writing(locked((*Cluster).deleteTopics)) }
+func init() {
+	handlers[deleteTopicsKey] = needing(writing(locked((*Cluster).deleteTopics)),
+		looksItself(acl.Delete, acl.Topic, "each topic, and DESCRIBE TOPIC for those that are named by id"),
+	)
+}
 
-func (c *Cluster) deleteTopics(_ *request, q *kmsg.DeleteTopicsRequest) kmsg.Response {
+func (c *Cluster) deleteTopics(r *request, q *kmsg.DeleteTopicsRequest) kmsg.Response {
 	p := response[*kmsg.DeleteTopicsResponse](q)
 	asked := q.Topics
 	for _, name := range q.TopicNames {
@@ -40,6 +45,7 @@ func (c *Cluster) deleteTopics(_ *request, q *kmsg.DeleteTopicsRequest) kmsg.Res
 		d.ask(t)
 	}
 	for _, e := range d.entries {
+		e.authorize(r)
 		if q.TimeoutMillis <= 0 {
 			e.no = &refusal{code: errorcode.RequestTimedOut}
 		}
@@ -70,6 +76,7 @@ type deletionEntry struct {
 	id    [16]byte
 	topic *topic
 	no    *refusal
+	byID  bool // it was named by its id
 }
 
 func (d *deletion) ask(t kmsg.DeleteTopicsRequestTopic) {
@@ -85,6 +92,23 @@ func (d *deletion) ask(t kmsg.DeleteTopicsRequestTopic) {
 	}
 }
 
+// authorize refuses an entry of a topic that the client may not delete. Of one that is named by its id and that the client may not know of, nothing is told.
+func (e *deletionEntry) authorize(r *request) {
+	switch {
+	case e.name == nil || e.no != nil && e.topic == nil && e.no.code != errorcode.UnknownTopicOrPartition:
+		return
+	case r.may(acl.Delete, acl.Topic, *e.name):
+		return
+	}
+	if e.id != [16]byte{} && e.byID && !r.may(acl.Describe, acl.Topic, *e.name) {
+		e.name = nil
+	}
+	if !e.byID {
+		e.id = [16]byte{}
+	}
+	e.topic, e.no = nil, refused(errorcode.TopicAuthorizationFailed, "%s", *saysTopic)
+}
+
 func (d *deletion) add(e *deletionEntry) { d.entries = append(d.entries, e) }
 
 func (d *deletion) askID(id [16]byte) {
@@ -93,7 +117,7 @@ func (d *deletion) askID(id [16]byte) {
 		d.entries[i].no = refused(errorcode.InvalidRequest, "Duplicate topic id.")
 		return
 	}
-	e := &deletionEntry{id: id, topic: d.cluster.topicsByID[id]}
+	e := &deletionEntry{id: id, byID: true, topic: d.cluster.topicsByID[id]}
 	if e.topic == nil {
 		e.no = refused(errorcode.UnknownTopicID, "This server does not host this topic ID.")
 	} else {

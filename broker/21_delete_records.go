@@ -3,6 +3,8 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 )
 
@@ -15,7 +17,11 @@ import (
 
 const deleteRecordsKey = 21
 
-func init() { handlers[deleteRecordsKey] = writing(locked((*Cluster).deleteRecords)) }
+func init() {
+	handlers[deleteRecordsKey] = needing(writing(locked((*Cluster).deleteRecords)),
+		onEach(acl.Delete, acl.Topic, fault.Partition),
+	)
+}
 
 func (c *Cluster) deleteRecords(r *request, q *kmsg.DeleteRecordsRequest) kmsg.Response {
 	p := response[*kmsg.DeleteRecordsResponse](q)

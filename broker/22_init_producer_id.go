@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
@@ -20,7 +21,12 @@ import (
 
 const initProducerIDKey = 22
 
-func init() { handlers[initProducerIDKey] = writing(locked((*Cluster).initProducerID)) }
+func init() {
+	handlers[initProducerIDKey] = needing(writing(locked((*Cluster).initProducerID)),
+		onOne(acl.Write, acl.TransactionalID, func(q *protocol.InitProducerIDRequest) string { return *q.TransactionalID }).when(func(q kmsg.Request) bool { return q.(*protocol.InitProducerIDRequest).TransactionalID != nil }),
+		looksItself(acl.IdempotentWrite, acl.Cluster, "or WRITE to any topic, without a transactional id"),
+	)
+}
 
 const producerIDBlock = 1000
 
@@ -28,6 +34,8 @@ func (c *Cluster) initProducerID(r *request, q *protocol.InitProducerIDRequest) 
 	p := response[*protocol.InitProducerIDResponse](q)
 	p.ProducerEpoch = txn.NoEpoch
 	switch {
+	case q.TransactionalID == nil && !r.mayWriteSomewhere():
+		p.ErrorCode = errorcode.ClusterAuthorizationFailed
 	case (q.ProducerID == -1) != (q.ProducerEpoch == -1):
 		p.ErrorCode = errorcode.InvalidRequest
 	case q.TransactionalID != nil:
@@ -41,6 +49,11 @@ func (c *Cluster) initProducerID(r *request, q *protocol.InitProducerIDRequest) 
 		p.ProducerID, p.ProducerEpoch = id, 0
 	}
 	return p
+}
+
+// mayWriteSomewhere tells whether the client may be an idempotent producer.
+func (r *request) mayWriteSomewhere() bool {
+	return r.mayOnCluster(acl.IdempotentWrite) || r.cluster.authorizer.AllowsAny(r.conn.client, acl.Write, acl.Topic)
 }
 
 // initTransactions makes the caller the owner of a transactional id. It returns the code of the answer and, with 0, fills in the rest.

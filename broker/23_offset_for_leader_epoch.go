@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/protocol/errorcode"
 )
 
@@ -14,7 +15,11 @@ import (
 
 const offsetForLeaderEpochKey = 23
 
-func init() { handlers[offsetForLeaderEpochKey] = locked((*Cluster).offsetForLeaderEpoch) }
+func init() {
+	handlers[offsetForLeaderEpochKey] = needing(locked((*Cluster).offsetForLeaderEpoch),
+		looksItself(acl.Describe, acl.Topic, "or CLUSTER ACTION CLUSTER, each partition"),
+	)
+}
 
 func (c *Cluster) offsetForLeaderEpoch(r *request, q *kmsg.OffsetForLeaderEpochRequest) kmsg.Response {
 	resp := response[*kmsg.OffsetForLeaderEpochResponse](q)
@@ -25,6 +30,11 @@ func (c *Cluster) offsetForLeaderEpoch(r *request, q *kmsg.OffsetForLeaderEpochR
 			e := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			e.Partition = asked.Partition
 			e.LeaderEpoch, e.EndOffset = -1, -1
+			if !r.mayOnCluster(acl.ClusterAction) && !r.may(acl.Describe, acl.Topic, t.Topic) {
+				e.ErrorCode = errorcode.TopicAuthorizationFailed
+				entry.Partitions = append(entry.Partitions, e)
+				continue
+			}
 			p, code := c.led(r.node, t.Topic, asked.Partition, asked.CurrentLeaderEpoch)
 			if e.ErrorCode = code; code == errorcode.None {
 				e.LeaderEpoch, e.EndOffset = p.epochs.endOffset(asked.LeaderEpoch, p.leaderEpoch, p.log.StartOffset(), p.log.EndOffset())

@@ -6,6 +6,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
@@ -22,7 +24,13 @@ import (
 
 const addPartitionsToTxnKey = 24
 
-func init() { handlers[addPartitionsToTxnKey] = locked((*Cluster).addPartitionsToTxn) }
+func init() {
+	handlers[addPartitionsToTxnKey] = needing(locked((*Cluster).addPartitionsToTxn),
+		onOne(acl.Write, acl.TransactionalID, func(q *kmsg.AddPartitionsToTxnRequest) string { return q.TransactionalID }, fault.Partition).when(before(firstBatchedAdd)),
+		looksItself(acl.Write, acl.Topic, "of clients, v0 to v3, each partition; all the others are OPERATION_NOT_ATTEMPTED then"),
+		onCluster(acl.ClusterAction, nil).when(since(firstBatchedAdd)),
+	)
+}
 
 // firstBatchedAdd is the first version with several transactions.
 const firstBatchedAdd = 4
@@ -124,6 +132,8 @@ func (c *Cluster) addToTransaction(r *request, a *addition) []additionTopic {
 		for j := range t.partitions {
 			x := &t.partitions[j]
 			switch {
+			case a.version < firstBatchedAdd && !r.may(acl.Write, acl.Topic, t.topic):
+				x.code = errorcode.TopicAuthorizationFailed
 			case c.topics[t.topic] == nil || c.topics[t.topic].partition(x.partition) == nil:
 				x.code = errorcode.UnknownTopicOrPartition
 			case isInternal(t.topic) && a.version < firstBatchedAdd:

@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
 )
@@ -13,7 +14,12 @@ import (
 
 const addOffsetsToTxnKey = 25
 
-func init() { handlers[addOffsetsToTxnKey] = locked((*Cluster).addOffsetsToTxn) }
+func init() {
+	handlers[addOffsetsToTxnKey] = needing(locked((*Cluster).addOffsetsToTxn),
+		onOne(acl.Write, acl.TransactionalID, func(q *kmsg.AddOffsetsToTxnRequest) string { return q.TransactionalID }),
+		onOne(acl.Read, acl.Group, func(q *kmsg.AddOffsetsToTxnRequest) string { return q.Group }),
+	)
+}
 
 func (c *Cluster) addOffsetsToTxn(r *request, q *kmsg.AddOffsetsToTxnRequest) kmsg.Response {
 	p := response[*kmsg.AddOffsetsToTxnResponse](q)

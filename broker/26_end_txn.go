@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
 )
@@ -16,7 +17,11 @@ import (
 
 const endTxnKey = 26
 
-func init() { handlers[endTxnKey] = locked((*Cluster).endTxn) }
+func init() {
+	handlers[endTxnKey] = needing(locked((*Cluster).endTxn),
+		onOne(acl.Write, acl.TransactionalID, func(q *kmsg.EndTxnRequest) string { return q.TransactionalID }),
+	)
+}
 
 // firstRaisingEnd is the first version of EndTxn that raises the epoch.
 const firstRaisingEnd = 5

@@ -5,6 +5,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
 )
@@ -19,7 +21,11 @@ import (
 
 const writeTxnMarkersKey = 27
 
-func init() { handlers[writeTxnMarkersKey] = writing(locked((*Cluster).writeTxnMarkers)) }
+func init() {
+	handlers[writeTxnMarkersKey] = needing(writing(locked((*Cluster).writeTxnMarkers)),
+		onCluster(acl.Alter, nil, fault.Partition).or(acl.ClusterAction),
+	)
+}
 
 func (c *Cluster) writeTxnMarkers(r *request, q *kmsg.WriteTxnMarkersRequest) kmsg.Response {
 	p := response[*kmsg.WriteTxnMarkersResponse](q)

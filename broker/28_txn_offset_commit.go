@@ -5,7 +5,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
+	"kshare/fault"
 	"kshare/logvalidator"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
@@ -22,7 +24,13 @@ import (
 
 const txnOffsetCommitKey = 28
 
-func init() { handlers[txnOffsetCommitKey] = writing(locked((*Cluster).txnOffsetCommit)) }
+func init() {
+	handlers[txnOffsetCommitKey] = needing(writing(locked((*Cluster).txnOffsetCommit)),
+		onOne(acl.Write, acl.TransactionalID, func(q *kmsg.TxnOffsetCommitRequest) string { return q.TransactionalID }, fault.Partition),
+		onOne(acl.Read, acl.Group, func(q *kmsg.TxnOffsetCommitRequest) string { return q.Group }, fault.Partition),
+		looksItself(acl.Read, acl.Topic, "each partition"),
+	)
+}
 
 // firstAddingCommit is the first version of TxnOffsetCommit that makes the offsets part of the transaction itself.
 const firstAddingCommit = 5

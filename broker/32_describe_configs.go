@@ -2,6 +2,8 @@ package broker
 
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/acl"
 )
 
 // DescribeConfigs (32), v1 to v4.
@@ -12,7 +14,13 @@ import (
 
 const describeConfigsKey = 32
 
-func init() { handlers[describeConfigsKey] = locked((*Cluster).describeConfigs) }
+func init() {
+	handlers[describeConfigsKey] = needing(locked((*Cluster).describeConfigs),
+		onResources(acl.DescribeConfigs, acl.Topic, saysTopic),
+		onResources(acl.DescribeConfigs, acl.Group, saysGroup),
+		onResources(acl.DescribeConfigs, acl.Cluster, saysCluster),
+	)
+}
 
 func (c *Cluster) describeConfigs(r *request, q *kmsg.DescribeConfigsRequest) kmsg.Response {
 	return c.config.DescribeConfigs(r.node.id, q)

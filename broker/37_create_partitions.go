@@ -3,6 +3,8 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 )
 
@@ -17,7 +19,11 @@ import (
 
 const createPartitionsKey = 37
 
-func init() { handlers[createPartitionsKey] = writing(locked((*Cluster).createPartitions)) }
+func init() {
+	handlers[createPartitionsKey] = needing(writing(locked((*Cluster).createPartitions)),
+		onEach(acl.Alter, acl.Topic, fault.Topic),
+	)
+}
 
 func (c *Cluster) createPartitions(_ *request, q *kmsg.CreatePartitionsRequest) kmsg.Response {
 	p := response[*kmsg.CreatePartitionsResponse](q)

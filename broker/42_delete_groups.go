@@ -6,7 +6,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
 )
@@ -20,7 +22,11 @@ import (
 
 const deleteGroupsKey = 42
 
-func init() { handlers[deleteGroupsKey] = writing(locked((*Cluster).deleteGroups)) }
+func init() {
+	handlers[deleteGroupsKey] = needing(writing(locked((*Cluster).deleteGroups)),
+		onEach(acl.Delete, acl.Group, fault.Group),
+	)
+}
 
 func (c *Cluster) deleteGroups(r *request, q *kmsg.DeleteGroupsRequest) kmsg.Response {
 	return c.tryToDeleteGroups(r, q, 1)

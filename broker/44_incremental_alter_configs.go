@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/config"
 )
 
@@ -17,7 +18,11 @@ import (
 const incrementalAlterConfigsKey = 44
 
 func init() {
-	handlers[incrementalAlterConfigsKey] = writing(locked((*Cluster).incrementalAlterConfigs))
+	handlers[incrementalAlterConfigsKey] = needing(writing(locked((*Cluster).incrementalAlterConfigs)),
+		onResources(acl.AlterConfigs, acl.Topic, saysTopic),
+		onResources(acl.AlterConfigs, acl.Group, saysGroup),
+		onResources(acl.AlterConfigs, acl.Cluster, nil),
+	)
 }
 
 func (c *Cluster) incrementalAlterConfigs(r *request, q *kmsg.IncrementalAlterConfigsRequest) kmsg.Response {

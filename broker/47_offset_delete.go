@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
 )
 
@@ -14,5 +15,8 @@ import (
 const offsetDeleteKey = 47
 
 func init() {
-	handlers[offsetDeleteKey] = toGroup(func(q *kmsg.OffsetDeleteRequest) string { return q.Group }, withoutTime((*coordinator.Groups).OffsetDelete))
+	handlers[offsetDeleteKey] = needing(toGroup(func(q *kmsg.OffsetDeleteRequest) string { return q.Group }, withoutTime((*coordinator.Groups).OffsetDelete)),
+		onOne(acl.Delete, acl.Group, func(q *kmsg.OffsetDeleteRequest) string { return q.Group }),
+		looksItself(acl.Read, acl.Topic, "each partition"),
+	)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/config"
 	"kshare/protocol/errorcode"
 )
@@ -21,7 +22,11 @@ import (
 
 const updateFeaturesKey = 57
 
-func init() { handlers[updateFeaturesKey] = writing(locked((*Cluster).updateFeatures)) }
+func init() {
+	handlers[updateFeaturesKey] = needing(writing(locked((*Cluster).updateFeatures)),
+		onCluster(acl.Alter, saysAlter),
+	)
+}
 
 // Upgrade types (org.apache.kafka.clients.admin.FeatureUpdate.UpgradeType).
 const (

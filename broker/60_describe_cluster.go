@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/protocol/errorcode"
 )
 
@@ -15,14 +16,18 @@ import (
 
 const describeClusterKey = 60
 
-func init() { handlers[describeClusterKey] = locked((*Cluster).describeCluster) }
+func init() {
+	handlers[describeClusterKey] = needing(locked((*Cluster).describeCluster),
+		looksItself(acl.Describe, acl.Cluster, "for ClusterAuthorizedOperations, which are 0 without").silently(),
+	)
+}
 
 const (
 	brokersEndpoint     = 1
 	controllersEndpoint = 2
 )
 
-func (c *Cluster) describeCluster(_ *request, q *kmsg.DescribeClusterRequest) kmsg.Response {
+func (c *Cluster) describeCluster(r *request, q *kmsg.DescribeClusterRequest) kmsg.Response {
 	p := response[*kmsg.DescribeClusterResponse](q)
 	if q.EndpointType != brokersEndpoint {
 		p.ErrorCode = errorcode.UnsupportedEndpointType
@@ -40,11 +45,12 @@ func (c *Cluster) describeCluster(_ *request, q *kmsg.DescribeClusterRequest) km
 			continue
 		}
 		b := kmsg.NewDescribeClusterResponseBroker()
-		b.NodeID, b.Host, b.Port, b.IsFenced = n.id, n.host, n.port, !n.live()
+		at := r.endpoint(n)
+		b.NodeID, b.Host, b.Port, b.IsFenced = n.id, at.host, at.port, !n.live()
 		p.Brokers = append(p.Brokers, b)
 	}
 	if q.IncludeClusterAuthorizedOperations {
-		p.ClusterAuthorizedOperations = clusterOperations
+		p.ClusterAuthorizedOperations = r.clusterOperations()
 	}
 	return p
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/logvalidator"
 	"kshare/protocol/errorcode"
 )
@@ -20,7 +22,11 @@ import (
 
 const describeProducersKey = 61
 
-func init() { handlers[describeProducersKey] = locked((*Cluster).describeProducers) }
+func init() {
+	handlers[describeProducersKey] = needing(locked((*Cluster).describeProducers),
+		onEach(acl.Read, acl.Topic, fault.Partition).saying(saysTopic),
+	)
+}
 
 func (c *Cluster) describeProducers(r *request, q *kmsg.DescribeProducersRequest) kmsg.Response {
 	c.expireProducers()

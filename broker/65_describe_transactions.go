@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
@@ -18,24 +19,33 @@ import (
 
 const describeTransactionsKey = 65
 
-func init() { handlers[describeTransactionsKey] = locked((*Cluster).describeTransactions) }
+func init() {
+	handlers[describeTransactionsKey] = needing(locked((*Cluster).describeTransactions),
+		looksItself(acl.Describe, acl.TransactionalID, "each id"),
+		looksItself(acl.Describe, acl.Topic, "each topic of the transaction; those without are left out").silently(),
+	)
+}
 
 func (c *Cluster) describeTransactions(r *request, q *kmsg.DescribeTransactionsRequest) kmsg.Response {
 	p := response[*kmsg.DescribeTransactionsResponse](q)
 	for _, id := range q.TransactionalIDs {
-		p.TransactionStates = append(p.TransactionStates, c.describeTransaction(r.node, id))
+		p.TransactionStates = append(p.TransactionStates, c.describeTransaction(r, id))
 	}
 	return p
 }
 
-func (c *Cluster) describeTransaction(n *node, id string) kmsg.DescribeTransactionsResponseTransactionState {
+func (c *Cluster) describeTransaction(r *request, id string) kmsg.DescribeTransactionsResponseTransactionState {
 	s := kmsg.NewDescribeTransactionsResponseTransactionState()
 	s.TransactionalID = id
 	if id == "" {
 		s.ErrorCode = errorcode.InvalidRequest
 		return s
 	}
-	if s.ErrorCode = c.notCoordinatingTransactions(n, id); s.ErrorCode != errorcode.None {
+	if !r.may(acl.Describe, acl.TransactionalID, id) {
+		s.ErrorCode = errorcode.TransactionalIDAuthorizationFailed
+		return s
+	}
+	if s.ErrorCode = c.notCoordinatingTransactions(r.node, id); s.ErrorCode != errorcode.None {
 		return s
 	}
 	t, ok := c.transactions.coordinator.Lookup(id)
@@ -45,7 +55,9 @@ func (c *Cluster) describeTransaction(n *node, id string) kmsg.DescribeTransacti
 	}
 	s.State, s.TimeoutMillis, s.StartTimestamp = t.State.String(), t.TimeoutMs, t.StartMs
 	s.ProducerID, s.ProducerEpoch = t.ID, t.Epoch
-	s.Topics = describedPartitions(javamap.OrderOfPut(t.Partitions, hashOfPartition))
+	s.Topics = slices.DeleteFunc(describedPartitions(javamap.OrderOfPut(t.Partitions, hashOfPartition)), func(t kmsg.DescribeTransactionsResponseTransactionStateTopic) bool {
+		return !r.may(acl.Describe, acl.Topic, t.Topic)
+	})
 	return s
 }
 

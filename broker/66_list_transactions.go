@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 	"kshare/txn"
@@ -20,7 +21,11 @@ import (
 
 const listTransactionsKey = 66
 
-func init() { handlers[listTransactionsKey] = locked((*Cluster).listTransactions) }
+func init() {
+	handlers[listTransactionsKey] = needing(locked((*Cluster).listTransactions),
+		looksItself(acl.Describe, acl.TransactionalID, "each id; those without are left out").silently(),
+	)
+}
 
 // listedStates are the names that a filter may have.
 var listedStates = []string{"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence"}
@@ -48,7 +53,7 @@ func (c *Cluster) listTransactions(r *request, q *kmsg.ListTransactionsRequest) 
 	}
 	for _, id := range c.transactionsOf(r.node) {
 		t, _ := c.transactions.coordinator.Lookup(id)
-		if !c.listed(q, &t) || pattern != nil && !pattern.MatchString(id) {
+		if !c.listed(q, &t) || !r.may(acl.Describe, acl.TransactionalID, id) || pattern != nil && !pattern.MatchString(id) {
 			continue
 		}
 		s := kmsg.NewListTransactionsResponseTransactionState()

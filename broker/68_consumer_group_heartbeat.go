@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
 )
 
@@ -14,5 +15,8 @@ import (
 const consumerGroupHeartbeatKey = 68
 
 func init() {
-	handlers[consumerGroupHeartbeatKey] = toGroup(func(q *kmsg.ConsumerGroupHeartbeatRequest) string { return q.Group }, (*coordinator.Groups).ConsumerGroupHeartbeat)
+	handlers[consumerGroupHeartbeatKey] = needing(toGroup(func(q *kmsg.ConsumerGroupHeartbeatRequest) string { return q.Group }, (*coordinator.Groups).ConsumerGroupHeartbeat),
+		onOne(acl.Read, acl.Group, func(q *kmsg.ConsumerGroupHeartbeatRequest) string { return q.Group }),
+		looksItself(acl.Describe, acl.Topic, "each topic that is subscribed to by name; of those that a regular expression means, those without are left out"),
+	)
 }

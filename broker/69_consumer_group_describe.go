@@ -2,6 +2,9 @@ package broker
 
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/acl"
+	"kshare/fault"
 )
 
 // ConsumerGroupDescribe (69), v0 to v1.
@@ -11,7 +14,12 @@ import (
 
 const consumerGroupDescribeKey = 69
 
-func init() { handlers[consumerGroupDescribeKey] = locked((*Cluster).consumerGroupDescribe) }
+func init() {
+	handlers[consumerGroupDescribeKey] = needing(locked((*Cluster).consumerGroupDescribe),
+		onEach(acl.Describe, acl.Group, fault.Group),
+		looksItself(acl.Describe, acl.Topic, "each topic of the members, of whom nothing is told without"),
+	)
+}
 
 func (c *Cluster) consumerGroupDescribe(r *request, q *kmsg.ConsumerGroupDescribeRequest) kmsg.Response {
 	here, elsewhere := c.splitGroups(r.node, q.Groups)

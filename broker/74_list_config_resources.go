@@ -2,6 +2,8 @@ package broker
 
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/acl"
 )
 
 // ListConfigResources (74), v0 to v1.
@@ -11,7 +13,11 @@ import (
 
 const listConfigResourcesKey = 74
 
-func init() { handlers[listConfigResourcesKey] = locked((*Cluster).listConfigResources) }
+func init() {
+	handlers[listConfigResourcesKey] = needing(locked((*Cluster).listConfigResources),
+		onCluster(acl.DescribeConfigs, nil),
+	)
+}
 
 func (c *Cluster) listConfigResources(_ *request, q *kmsg.ListConfigResourcesRequest) kmsg.Response {
 	return c.config.ListConfigResources(q)

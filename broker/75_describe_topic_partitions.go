@@ -6,6 +6,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/coordinator/assignor"
 	"kshare/protocol/errorcode"
 )
 
@@ -19,7 +21,11 @@ import (
 
 const describeTopicPartitionsKey = 75
 
-func init() { handlers[describeTopicPartitionsKey] = locked((*Cluster).describeTopicPartitions) }
+func init() {
+	handlers[describeTopicPartitionsKey] = needing(locked((*Cluster).describeTopicPartitions),
+		looksItself(acl.Describe, acl.Topic, "each topic that is named, whether it exists or not; of all topics, those without are left out"),
+	)
+}
 
 func (c *Cluster) describeTopicPartitions(r *request, q *kmsg.DescribeTopicPartitionsRequest) kmsg.Response {
 	p := response[*kmsg.DescribeTopicPartitionsResponse](q)
@@ -30,22 +36,28 @@ func (c *Cluster) describeTopicPartitions(r *request, q *kmsg.DescribeTopicParti
 	}
 	if all {
 		for name := range c.topics {
-			names[name] = true
+			names[name] = r.may(acl.Describe, acl.Topic, name)
 		}
+		maps.DeleteFunc(names, func(_ string, may bool) bool { return !may })
 	}
 	from := int32(0)
 	if q.Cursor != nil {
 		if q.Cursor.Partition < 0 || !all && !names[q.Cursor.Topic] {
 			refuse(p, errorcode.InvalidRequest, "")
 			for _, name := range slices.Sorted(maps.Keys(names)) {
-				entry := undescribedTopic(name, errorcode.InvalidRequest)
-				entry.AuthorizedOperations = noOperations
+				entry := undescribedTopic(name, errorcode.InvalidRequest, noOperations)
 				p.Topics = append(p.Topics, entry)
 			}
 			return p
 		}
 		from = q.Cursor.Partition
 	}
+	var forbidden []string // behind the others, out of a java.util.HashSet
+	defer func() {
+		for _, name := range assignor.StringOrder(forbidden) {
+			p.Topics = append(p.Topics, undescribedTopic(name, errorcode.TopicAuthorizationFailed, noOperations))
+		}
+	}()
 	left := max(1, min(int(q.ResponsePartitionLimit), int(c.brokerInt("max.request.partition.size.limit"))))
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		start := int32(0)
@@ -57,13 +69,17 @@ func (c *Cluster) describeTopicPartitions(r *request, q *kmsg.DescribeTopicParti
 				start = from
 			}
 		}
+		if !all && name != "" && !r.may(acl.Describe, acl.Topic, name) {
+			forbidden = append(forbidden, name)
+			continue
+		}
 		t := c.topics[name]
 		if t == nil {
 			if code := errorcode.UnknownTopicOrPartition; !all {
 				if invalidTopicName(name) != "" {
 					code = errorcode.InvalidTopicException
 				}
-				entry := undescribedTopic(name, code)
+				entry := undescribedTopic(name, code, r.operations(acl.Topic, name))
 				if name == "" { // fails where Apache Kafka looks for the rights
 					entry.ErrorCode, entry.AuthorizedOperations = errorcode.UnknownServerError, noOperations
 				}
@@ -76,6 +92,7 @@ func (c *Cluster) describeTopicPartitions(r *request, q *kmsg.DescribeTopicParti
 			return p
 		}
 		entry, next := describedTopic(t, start, left)
+		entry.AuthorizedOperations = r.operations(acl.Topic, name)
 		p.Topics = append(p.Topics, entry)
 		left -= len(entry.Partitions)
 		if next < int32(len(t.partitions)) {
@@ -87,16 +104,16 @@ func (c *Cluster) describeTopicPartitions(r *request, q *kmsg.DescribeTopicParti
 }
 
 // undescribedTopic is the entry of a topic that cannot be described.
-func undescribedTopic(name string, code int16) kmsg.DescribeTopicPartitionsResponseTopic {
+func undescribedTopic(name string, code int16, operations int32) kmsg.DescribeTopicPartitionsResponseTopic {
 	entry := kmsg.NewDescribeTopicPartitionsResponseTopic()
-	entry.Topic, entry.ErrorCode, entry.IsInternal, entry.AuthorizedOperations = kmsg.StringPtr(name), code, isInternal(name), topicOperations
+	entry.Topic, entry.ErrorCode, entry.IsInternal, entry.AuthorizedOperations = kmsg.StringPtr(name), code, isInternal(name), operations
 	return entry
 }
 
 // describedTopic is the entry of a topic with up to limit partitions from start on, and the partition after them.
 func describedTopic(t *topic, start int32, limit int) (kmsg.DescribeTopicPartitionsResponseTopic, int32) {
 	entry := kmsg.NewDescribeTopicPartitionsResponseTopic()
-	entry.Topic, entry.TopicID, entry.IsInternal, entry.AuthorizedOperations = &t.name, t.id, isInternal(t.name), topicOperations
+	entry.Topic, entry.TopicID, entry.IsInternal = &t.name, t.id, isInternal(t.name)
 	next := start
 	for ; next < int32(len(t.partitions)) && len(entry.Partitions) < limit; next++ {
 		p := t.partitions[next]

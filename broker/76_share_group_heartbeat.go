@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
 	"kshare/protocol/errorcode"
 )
@@ -15,7 +16,12 @@ import (
 
 const shareGroupHeartbeatKey = 76
 
-func init() { handlers[shareGroupHeartbeatKey] = writing(locked((*Cluster).shareGroupHeartbeat)) }
+func init() {
+	handlers[shareGroupHeartbeatKey] = needing(writing(locked((*Cluster).shareGroupHeartbeat)),
+		onOne(acl.Read, acl.Group, func(q *kmsg.ShareGroupHeartbeatRequest) string { return q.GroupID }),
+		looksItself(acl.Describe, acl.Topic, "each topic that is subscribed to"),
+	)
+}
 
 func (c *Cluster) shareGroupHeartbeat(r *request, q *kmsg.ShareGroupHeartbeatRequest) kmsg.Response {
 	if code := c.notCoordinating(r.node, q.GroupID); code != errorcode.None {

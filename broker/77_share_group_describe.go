@@ -2,6 +2,9 @@ package broker
 
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kshare/acl"
+	"kshare/fault"
 )
 
 // ShareGroupDescribe (77), v1.
@@ -11,7 +14,12 @@ import (
 
 const shareGroupDescribeKey = 77
 
-func init() { handlers[shareGroupDescribeKey] = locked((*Cluster).shareGroupDescribe) }
+func init() {
+	handlers[shareGroupDescribeKey] = needing(locked((*Cluster).shareGroupDescribe),
+		onEach(acl.Describe, acl.Group, fault.Group),
+		looksItself(acl.Describe, acl.Topic, "each topic of the members, of whom nothing is told without"),
+	)
+}
 
 func (c *Cluster) shareGroupDescribe(r *request, q *kmsg.ShareGroupDescribeRequest) kmsg.Response {
 	here, elsewhere := c.splitGroups(r.node, q.GroupIDs)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/clock"
 	"kshare/fault"
 	"kshare/internal/javamap"
@@ -35,7 +36,12 @@ import (
 
 const shareFetchKey = 78
 
-func init() { handlers[shareFetchKey] = &handler{writes: true, handle: handleShareFetch} }
+func init() {
+	handlers[shareFetchKey] = needing(&handler{writes: true, handle: handleShareFetch},
+		looksItself(acl.Read, acl.Group, "the session is not looked at without"),
+		looksItself(acl.Read, acl.Topic, "each partition; nothing is acquired, and acknowledgements are refused"),
+	)
+}
 
 func handleShareFetch(r *request) (answer, error) {
 	q, err := r.conn.shareRequests().Fetch(r.header.Version, r.body)
@@ -422,6 +428,9 @@ func (f *shareFetch) enough(open []shareOpen) bool {
 // find returns the partition that an entry of the session means, if the node leads it.
 func (f *shareFetch) find(at sharesession.Partition) (*partition, int16) {
 	p, code := f.named(at)
+	if f.forbidden(at, p) {
+		return nil, errorcode.TopicAuthorizationFailed
+	}
 	if injected := f.caller.request.injectedByID(fault.Partition, at.TopicID, at.Partition); injected != errorcode.None {
 		return p, injected
 	}
@@ -429,6 +438,14 @@ func (f *shareFetch) find(at sharesession.Partition) (*partition, int16) {
 		code = errorcode.NotLeaderOrFollower
 	}
 	return p, code
+}
+
+// forbidden tells whether the client may not read the partition of an entry of the session. What does not exist under its id is not forbidden but unknown.
+func (f *shareFetch) forbidden(at sharesession.Partition, p *partition) bool {
+	if p != nil {
+		return !f.caller.request.may(acl.Read, acl.Topic, p.topic.name)
+	}
+	return !f.caller.request.mayOnTopicID(acl.Read, at.TopicID)
 }
 
 // named finds the partition that an entry of the session means. A topic that was deleted under the session is known by its name from then on: a partition of one
@@ -613,7 +630,7 @@ func (f *shareFetch) answer(results shareResults) *shareFetchAnswer {
 		t.partitions = append(t.partitions, result)
 		a.size += result.size
 		if result.leader != nil {
-			a.nodes = f.caller.request.cluster.addEndpoint(a.nodes, result.leader)
+			a.nodes = f.caller.request.addEndpoint(a.nodes, result.leader)
 		}
 	}
 	var room [8]hashed

@@ -10,7 +10,7 @@ type shareFetchAnswer struct {
 	errorCode     int16
 	lockTimeoutMs int32
 	topics        []shareFetchTopic
-	nodes         []*node
+	nodes         []*endpoint
 	size          int // record bytes of all partitions
 
 	places map[[16]byte]int // of topics in topics, where there is more than one

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
 	"kshare/sharepartition"
@@ -22,7 +23,12 @@ import (
 
 const shareAcknowledgeKey = 79
 
-func init() { handlers[shareAcknowledgeKey] = &handler{writes: true, handle: handleShareAcknowledge} }
+func init() {
+	handlers[shareAcknowledgeKey] = needing(&handler{writes: true, handle: handleShareAcknowledge},
+		looksItself(acl.Read, acl.Group, "the session is not looked at without"),
+		looksItself(acl.Read, acl.Topic, "each partition"),
+	)
+}
 
 func handleShareAcknowledge(r *request) (answer, error) {
 	q, err := r.conn.shareRequests().Acknowledge(r.header.Version, r.body)
@@ -61,9 +67,9 @@ func (c *Cluster) shareAcknowledge(r *request, q *kmsg.ShareAcknowledgeRequest) 
 		caller.closeSession()
 	}
 	if a.writes.n == 0 {
-		return a.withEndpoints(c)
+		return a.withEndpoints(r)
 	}
-	a.writes.then = func() { r.complete(a.withEndpoints(c)) }
+	a.writes.then = func() { r.complete(a.withEndpoints(r)) }
 	r.park(nil)
 	return nil
 }
@@ -74,7 +80,7 @@ type shareAcknowledgeAnswer struct {
 	errorCode     int16
 	lockTimeoutMs int32
 	topics        []shareAcknowledgeTopic
-	nodes         []*node
+	nodes         []*endpoint
 
 	writes openWrites
 }
@@ -156,11 +162,11 @@ func (a *shareAcknowledgeAnswer) list(c *Cluster, results []shareAcknowledged) {
 }
 
 // withEndpoints adds where the leaders that partitions name can be reached.
-func (a *shareAcknowledgeAnswer) withEndpoints(c *Cluster) answer {
+func (a *shareAcknowledgeAnswer) withEndpoints(r *request) answer {
 	for _, t := range a.topics {
 		for _, p := range t.partitions {
 			if p.result.leader != nil {
-				a.nodes = c.addEndpoint(a.nodes, p.result.leader)
+				a.nodes = r.addEndpoint(a.nodes, p.result.leader)
 			}
 		}
 	}

@@ -3,6 +3,8 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/sharecoordinator"
 )
 
@@ -17,7 +19,9 @@ import (
 const initializeShareGroupStateKey = 83
 
 func init() {
-	handlers[initializeShareGroupStateKey] = writing(locked((*Cluster).initializeShareGroupState))
+	handlers[initializeShareGroupStateKey] = needing(writing(locked((*Cluster).initializeShareGroupState)),
+		onCluster(acl.ClusterAction, saysCluster, fault.Partition),
+	)
 }
 
 func (c *Cluster) initializeShareGroupState(r *request, q *kmsg.InitializeShareGroupStateRequest) kmsg.Response {

@@ -3,6 +3,8 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
 )
@@ -17,7 +19,9 @@ import (
 const readShareGroupStateKey = 84
 
 func init() {
-	handlers[readShareGroupStateKey] = writing(locked((*Cluster).readShareGroupState))
+	handlers[readShareGroupStateKey] = needing(writing(locked((*Cluster).readShareGroupState)),
+		onCluster(acl.ClusterAction, saysCluster, fault.Partition),
+	)
 }
 
 func (c *Cluster) readShareGroupState(r *request, q *kmsg.ReadShareGroupStateRequest) kmsg.Response {

@@ -3,6 +3,8 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/sharecoordinator"
 	"kshare/sharepartition"
 )
@@ -16,7 +18,9 @@ import (
 const writeShareGroupStateKey = 85
 
 func init() {
-	handlers[writeShareGroupStateKey] = writing(locked((*Cluster).writeShareGroupState))
+	handlers[writeShareGroupStateKey] = needing(writing(locked((*Cluster).writeShareGroupState)),
+		onCluster(acl.ClusterAction, saysCluster, fault.Partition),
+	)
 }
 
 func (c *Cluster) writeShareGroupState(r *request, q *kmsg.WriteShareGroupStateRequest) kmsg.Response {

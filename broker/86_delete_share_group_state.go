@@ -3,6 +3,8 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/sharecoordinator"
 )
 
@@ -15,7 +17,9 @@ import (
 const deleteShareGroupStateKey = 86
 
 func init() {
-	handlers[deleteShareGroupStateKey] = writing(locked((*Cluster).deleteShareGroupState))
+	handlers[deleteShareGroupStateKey] = needing(writing(locked((*Cluster).deleteShareGroupState)),
+		onCluster(acl.ClusterAction, saysCluster, fault.Partition),
+	)
 }
 
 func (c *Cluster) deleteShareGroupState(r *request, q *kmsg.DeleteShareGroupStateRequest) kmsg.Response {

@@ -3,6 +3,8 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
 )
@@ -17,7 +19,9 @@ import (
 const readShareGroupStateSummaryKey = 87
 
 func init() {
-	handlers[readShareGroupStateSummaryKey] = locked((*Cluster).readShareGroupStateSummary)
+	handlers[readShareGroupStateSummaryKey] = needing(locked((*Cluster).readShareGroupStateSummary),
+		onCluster(acl.ClusterAction, saysCluster, fault.Partition),
+	)
 }
 
 func (c *Cluster) readShareGroupStateSummary(r *request, q *kmsg.ReadShareGroupStateSummaryRequest) kmsg.Response {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
+	"kshare/fault"
 	"kshare/internal/javamap"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
@@ -24,7 +26,12 @@ import (
 
 const describeShareGroupOffsetsKey = 90
 
-func init() { handlers[describeShareGroupOffsetsKey] = locked((*Cluster).describeShareGroupOffsets) }
+func init() {
+	handlers[describeShareGroupOffsetsKey] = needing(locked((*Cluster).describeShareGroupOffsets),
+		onEach(acl.Describe, acl.Group, fault.Group),
+		looksItself(acl.Describe, acl.Topic, "each partition; of all topics, those without are left out"),
+	)
+}
 
 func (c *Cluster) describeShareGroupOffsets(r *request, q *kmsg.DescribeShareGroupOffsetsRequest) kmsg.Response {
 	return c.tryToDescribeShareOffsets(r, q, 1)
@@ -42,17 +49,22 @@ func (c *Cluster) tryToDescribeShareOffsets(r *request, q *kmsg.DescribeShareGro
 		entry := kmsg.NewDescribeShareGroupOffsetsResponseGroup()
 		entry.GroupID = g.GroupID
 		code := c.notCoordinating(r.node, g.GroupID)
+		var forbidden []kmsg.DescribeShareGroupOffsetsResponseGroupTopic
+		g.Topics, forbidden = r.shareTopicsAllowed(g.Topics)
 		switch {
 		case !c.shareEnabled():
 			entry.ErrorCode = errorcode.UnsupportedVersion
 		case g.Topics == nil && code != errorcode.None:
 			entry.ErrorCode, entry.ErrorMessage = code, kmsg.StringPtr(coordinatorMessage(code))
 		case g.Topics == nil:
-			entry.Topics = c.shareOffsets(r.node, g.GroupID, c.shareOffsetsOf(&g))
+			all := c.shareOffsetsOf(&g)
+			entry.Topics = c.shareOffsets(r.node, g.GroupID, slices.DeleteFunc(all, func(t kmsg.DescribeShareGroupOffsetsRequestGroupTopic) bool {
+				return !r.may(acl.Describe, acl.Topic, t.Topic)
+			}))
 		case c.unreadableShareOffsets(&g):
 			entry.ErrorCode, entry.ErrorMessage = errorcode.UnknownServerError, kmsg.StringPtr("The server experienced an unexpected error when processing the request.")
 		default:
-			entry.Topics = c.shareOffsets(r.node, g.GroupID, g.Topics)
+			entry.Topics = append(c.shareOffsets(r.node, g.GroupID, g.Topics), forbidden...)
 		}
 		p.Groups = append(p.Groups, entry)
 	}
@@ -80,6 +92,29 @@ func (c *Cluster) lacksShareOffsets(g kmsg.DescribeShareGroupOffsetsRequestGroup
 			return p != nil && !c.hasShareCoordinator(p.shareKey(g.GroupID))
 		})
 	})
+}
+
+// shareTopicsAllowed divides topics that a request names into those that the client may describe and the entries of the others.
+func (r *request) shareTopicsAllowed(asked []kmsg.DescribeShareGroupOffsetsRequestGroupTopic) (allowed []kmsg.DescribeShareGroupOffsetsRequestGroupTopic, forbidden []kmsg.DescribeShareGroupOffsetsResponseGroupTopic) {
+	if asked == nil {
+		return nil, nil
+	}
+	allowed = []kmsg.DescribeShareGroupOffsetsRequestGroupTopic{}
+	for _, t := range asked {
+		if r.may(acl.Describe, acl.Topic, t.Topic) {
+			allowed = append(allowed, t)
+			continue
+		}
+		entry := kmsg.NewDescribeShareGroupOffsetsResponseGroupTopic()
+		entry.Topic = t.Topic
+		for _, index := range t.Partitions {
+			e := unknownShareOffset(index)
+			e.ErrorCode, e.ErrorMessage = errorcode.TopicAuthorizationFailed, saysTopic
+			entry.Partitions = append(entry.Partitions, e)
+		}
+		forbidden = append(forbidden, entry)
+	}
+	return allowed, forbidden
 }
 
 // unreadableShareOffsets tells whether the share coordinator would be asked for something without a name or a partition, or for a negative one, which Apache Kafka fails at.

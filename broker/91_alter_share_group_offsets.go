@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
@@ -21,7 +22,7 @@ import (
 const alterShareGroupOffsetsKey = 91
 
 func init() {
-	handlers[alterShareGroupOffsetsKey] = toShareState((*coordinator.Groups).AlterShareGroupOffsets, func(q *kmsg.AlterShareGroupOffsetsRequest) (string, []string) {
+	handlers[alterShareGroupOffsetsKey] = needing(toShareState((*coordinator.Groups).AlterShareGroupOffsets, func(q *kmsg.AlterShareGroupOffsetsRequest) (string, []string) {
 		var topics []string
 		for _, t := range q.Topics {
 			topics = append(topics, t.Topic)
@@ -36,5 +37,8 @@ func init() {
 				}
 			}
 		}
-	})
+	}),
+		onOne(acl.Read, acl.Group, func(q *kmsg.AlterShareGroupOffsetsRequest) string { return q.GroupID }).saying(saysGroup),
+		looksItself(acl.Read, acl.Topic, "each partition"),
+	)
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/coordinator"
 	"kshare/protocol/errorcode"
 )
@@ -17,7 +18,7 @@ import (
 const deleteShareGroupOffsetsKey = 92
 
 func init() {
-	handlers[deleteShareGroupOffsetsKey] = toShareState(withoutTime((*coordinator.Groups).DeleteShareGroupOffsets), func(q *kmsg.DeleteShareGroupOffsetsRequest) (string, []string) {
+	handlers[deleteShareGroupOffsetsKey] = needing(toShareState(withoutTime((*coordinator.Groups).DeleteShareGroupOffsets), func(q *kmsg.DeleteShareGroupOffsetsRequest) (string, []string) {
 		var topics []string
 		for _, t := range q.Topics {
 			topics = append(topics, t.Topic)
@@ -29,5 +30,8 @@ func init() {
 				x.ErrorCode, x.ErrorMessage = errorcode.CoordinatorNotAvailable, kmsg.StringPtr(coordinatorMessage(errorcode.CoordinatorNotAvailable))
 			}
 		}
-	})
+	}),
+		onOne(acl.Delete, acl.Group, func(q *kmsg.DeleteShareGroupOffsetsRequest) string { return q.GroupID }).saying(saysGroup),
+		looksItself(acl.Read, acl.Topic, "each topic"),
+	)
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/acl"
 	"kshare/kip1289"
 	"kshare/protocol"
 	"kshare/protocol/errorcode"
@@ -24,7 +25,11 @@ import (
 //     (sharecoordinator.Guard).
 //   - Staging the same again is no error.
 
-var txnShareAcknowledgeHandler = writing(locked((*Cluster).txnShareAcknowledge))
+var txnShareAcknowledgeHandler = needing(writing(locked((*Cluster).txnShareAcknowledge)),
+	looksItself(acl.Write, acl.TransactionalID, ""),
+	looksItself(acl.Read, acl.Group, ""),
+	looksItself(acl.Read, acl.Topic, "each partition"),
+)
 
 func (c *Cluster) txnShareAcknowledge(r *request, q *protocol.TxnShareAcknowledgeRequest) kmsg.Response {
 	s := &staging{cluster: c, request: r, q: q, answer: &protocol.TxnShareAcknowledgeResponse{APIKey: q.APIKey}}
@@ -77,7 +82,13 @@ func (s *staging) refused() int16 {
 	switch {
 	case !s.cluster.transactionalAcksOn():
 		return errorcode.UnsupportedVersion
-	case q.TransactionalID == nil, *q.TransactionalID == "", q.MemberID == "", tooLongForMember(q.MemberID):
+	case q.TransactionalID == nil, *q.TransactionalID == "":
+		return errorcode.InvalidRequest
+	case !s.request.may(acl.Write, acl.TransactionalID, *q.TransactionalID):
+		return errorcode.TransactionalIDAuthorizationFailed
+	case !s.request.may(acl.Read, acl.Group, q.GroupID):
+		return errorcode.GroupAuthorizationFailed
+	case q.MemberID == "", tooLongForMember(q.MemberID):
 		return errorcode.InvalidRequest
 	}
 	return errorcode.None
@@ -94,6 +105,8 @@ func (s *staging) find() {
 			switch {
 			case found == nil:
 				x.ErrorCode = errorcode.UnknownTopicID
+			case !s.request.may(acl.Read, acl.Topic, found.name):
+				x.ErrorCode = errorcode.TopicAuthorizationFailed
 			case found.partition(x.Partition) == nil:
 				x.ErrorCode = errorcode.UnknownTopicOrPartition
 			default:

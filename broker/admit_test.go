@@ -18,7 +18,7 @@ func sent(t *testing.T, c *Cluster, frame []byte) (answered bool, err error) {
 	t.Helper()
 	client, server := net.Pipe()
 	defer client.Close()
-	conn := newConnection(c.nodes[0], server)
+	conn := newConnection(c.nodes[0], server, &c.listeners[0])
 	defer c.disconnected(conn)
 	conn.close() // a request that waits finds its connection gone, and ends
 	r, err := conn.parse(frame)

@@ -14,16 +14,17 @@ import (
 	"math"
 	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"kshare/acl"
 	"kshare/clock"
 	"kshare/config"
 	"kshare/protocol"
 	"kshare/release"
 	"kshare/requestlog"
+	"kshare/sasl"
 	"kshare/storage"
 )
 
@@ -42,11 +43,12 @@ type Cluster struct {
 	// unstableVersions tells that versions are offered which Kafka has not finished (unstable.api.versions.enable).
 	unstableVersions bool
 	nameID           func(topic string) [16]byte // Options.TopicID
-	listen           func(nodeID int32) (net.Listener, error)
+	listen           func(nodeID int32, listener string) (net.Listener, error)
 	apis             protocol.Catalog
 	kip1289          transactionalAcks
 
-	nodes      []*node // in the order of their ids; fixed after New
+	listeners  []listener // that every node has, at least one; fixed after New
+	nodes      []*node    // in the order of their ids; fixed after New
 	goroutines sync.WaitGroup
 
 	connectionIDs atomic.Uint64
@@ -63,6 +65,9 @@ type Cluster struct {
 	requestLog *requestlog.Log // nil where requests are not logged
 
 	heavy sync.Mutex // held while a heavy request is handled, before mu
+
+	failureDelay time.Duration // connection.failed.authentication.delay.ms
+	maxToken     int           // sasl.server.max.receive.size
 
 	mu         sync.Mutex // guards everything below and all that hangs on it
 	closed     bool
@@ -82,6 +87,11 @@ type Cluster struct {
 	producersChecked                    time.Time // when producers were last looked through for expired ones
 	cleanup                             cleanup
 	timers                              map[*lockedTimer]struct{} // those that may still fire
+
+	authorizer  *acl.Authorizer // nil where everybody may do everything
+	rules       map[acl.Binding]uint64
+	lastRule    uint64
+	credentials map[credentialKey]sasl.Credential
 }
 
 // New starts a cluster: it loads what the store holds, makes the topics asked for and begins to accept connections.
@@ -119,14 +129,15 @@ func New(o Options) (*Cluster, error) {
 	if _, ok := o.Clock.(clock.Machine); ok {
 		c.maxIdle = max(0, o.Config.Values().Duration("connections.max.idle.ms"))
 	}
+	if err := c.secure(&o); err != nil {
+		return nil, err
+	}
 	for i := range o.Nodes {
 		n := &node{cluster: c, id: o.FirstNodeID + int32(i)}
 		c.nodes = append(c.nodes, n)
 		err := n.listen()
 		if err == nil {
-			if n.host, n.port, err = o.Advertise(n.id, n.listener.Addr()); err != nil {
-				err = fmt.Errorf("node %d: %w", n.id, err)
-			}
+			err = n.advertise(o.Advertise)
 		}
 		if err != nil {
 			c.stopNodes()
@@ -166,6 +177,9 @@ func (c *Cluster) load(o *Options) error {
 		return err
 	}
 	if err := c.loadConfigs(o.Config); err != nil {
+		return err
+	}
+	if err := c.loadSecurity(o); err != nil {
 		return err
 	}
 	if err := c.loadTopics(); err != nil {
@@ -248,11 +262,11 @@ func (c *Cluster) answerRoom() int32 {
 	return int32(min(math.MaxInt32, max(0, c.answerBytes-c.held.Load())))
 }
 
-// Addrs returns the advertised host:port of every node, in the order of node ids.
-func (c *Cluster) Addrs() []string {
+// Addrs returns the host:port of every node as it is advertised on the listener at a place among Options.Listeners, in the order of node ids.
+func (c *Cluster) Addrs(listener int) []string {
 	addrs := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
-		addrs[i] = net.JoinHostPort(n.host, strconv.Itoa(int(n.port)))
+		addrs[i] = n.endpoints[listener].addr()
 	}
 	return addrs
 }

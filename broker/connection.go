@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kshare/acl"
 	"kshare/protocol"
 	"kshare/sharesession"
 )
@@ -33,11 +34,16 @@ const (
 type connection struct {
 	id     sharesession.Connection
 	node   *node
-	net    net.Conn
+	net    net.Conn // what requests are read from: over TLS what is inside it
+	raw    net.Conn // what it is on the network
 	reader frameReader
 	out    []byte // the answer being built; kept between requests, as the next one
 	parts  [][]byte
 	share  *protocol.ShareRequests // nil before the first share request
+
+	listener *listener
+	auth     *authentication // nil where the client need not say who it is
+	client   acl.Client      // once it is authenticated; requests read it alone
 
 	idleFrom time.Time // when the deadline was set last
 
@@ -47,13 +53,27 @@ type connection struct {
 	gone      chan struct{} // closed with the connection
 }
 
-func newConnection(n *node, c net.Conn) *connection {
+func newConnection(n *node, nc net.Conn, l *listener) *connection {
+	c := newDirectConnection(n, nc)
+	c.listener, c.auth, c.net = l, newAuthentication(l), l.overTLS(nc)
+	c.reader.src = c.net
+	if c.auth != nil {
+		c.reader.max, c.reader.limit = min(n.cluster.maxToken, n.cluster.maxFrame), "sasl.server.max.receive.size"
+	}
+	return c
+}
+
+// newDirectConnection makes a connection whose client is taken at its word.
+func newDirectConnection(n *node, nc net.Conn) *connection {
 	return &connection{
-		id:     sharesession.Connection(n.cluster.connectionIDs.Add(1)),
-		node:   n,
-		net:    c,
-		reader: frameReader{src: c, max: n.cluster.maxFrame},
-		gone:   make(chan struct{}),
+		id:       sharesession.Connection(n.cluster.connectionIDs.Add(1)),
+		node:     n,
+		net:      nc,
+		raw:      nc,
+		reader:   frameReader{src: nc, max: n.cluster.maxFrame, limit: "socket.request.max.bytes"},
+		listener: &n.cluster.listeners[0],
+		client:   acl.Client{Principal: acl.Anonymous, Host: hostOf(nc)},
+		gone:     make(chan struct{}),
 	}
 }
 
@@ -61,7 +81,7 @@ func newConnection(n *node, c net.Conn) *connection {
 func (c *connection) close() {
 	c.closeOnce.Do(func() {
 		close(c.gone)
-		c.net.Close()
+		c.raw.Close()
 	})
 }
 
@@ -73,19 +93,28 @@ func (c *connection) shareRequests() *protocol.ShareRequests {
 	return c.share
 }
 
-// clientHost is the client's address as groups describe it.
-func (c *connection) clientHost() string {
-	host, _, err := net.SplitHostPort(c.net.RemoteAddr().String())
+// hostOf is the address of a client.
+func hostOf(nc net.Conn) string {
+	host, _, err := net.SplitHostPort(nc.RemoteAddr().String())
 	if err != nil {
-		return "/127.0.0.1" // an in-memory connection has no address
+		return "127.0.0.1" // an in-memory connection has no address
 	}
-	return "/" + host
+	return host
 }
+
+// clientHost is the client's address as groups describe it.
+func (c *connection) clientHost() string { return "/" + c.client.Host }
 
 // serve answers requests until the connection ends.
 func (c *connection) serve() {
 	defer c.node.cluster.disconnected(c)
 	defer c.close()
+	defer c.sayGoodbye()
+	c.node.gate.pass(c.gone)
+	if err := c.secure(); err != nil {
+		c.node.cluster.log.Info("connection ended", "client", c.net.RemoteAddr(), "listener", c.listener.Name, "error", err)
+		return
+	}
 	for {
 		c.allowIdle()
 		frame, err := c.reader.next()
@@ -93,6 +122,9 @@ func (c *connection) serve() {
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 				c.node.cluster.log.Debug("connection ended", "client", c.net.RemoteAddr(), "error", err)
+			}
+			if c.auth != nil && c.auth.state != authDone && errors.Is(err, protocol.ErrMalformed) {
+				c.pause(c.node.cluster.failureDelay)
 			}
 			return
 		}
@@ -130,6 +162,9 @@ func (c *connection) allowIdle() {
 
 // answer handles one frame and writes what it is answered with. An error ends the connection.
 func (c *connection) answer(frame []byte) error {
+	if c.auth.takesBare() {
+		return c.answerBare(frame)
+	}
 	r, err := c.parse(frame)
 	if err != nil {
 		return err
@@ -149,6 +184,9 @@ func (c *connection) conclude(r *request, a answer, err error) error {
 	}
 	if r.logged != nil {
 		r.depart(a, err)
+	}
+	if err == nil {
+		err = r.closeAfter
 	}
 	return err
 }
@@ -235,10 +273,12 @@ func (c *connection) keep(b []byte) {
 
 // frameReader cuts a stream into frames.
 type frameReader struct {
-	src  io.Reader
-	max  int // largest length of a frame, inclusive
-	buf  []byte
-	r, w int // buf[r:w] is read and not yet used
+	src io.Reader
+	max int // largest length of a frame, inclusive
+	// limit is the configuration that max comes from.
+	limit string
+	buf   []byte
+	r, w  int // buf[r:w] is read and not yet used
 }
 
 // next returns the next frame without its length. The bytes are valid until the next call, except that a frame
@@ -249,7 +289,7 @@ func (f *frameReader) next() ([]byte, error) {
 	}
 	size := int(int32(binary.BigEndian.Uint32(f.buf[f.r:])))
 	if size < 0 || size > f.max {
-		return nil, fmt.Errorf("%w: a frame of %d bytes, socket.request.max.bytes is %d", protocol.ErrMalformed, size, f.max)
+		return nil, fmt.Errorf("%w: a frame of %d bytes, %s is %d", protocol.ErrMalformed, size, f.limit, f.max)
 	}
 	f.r += 4
 	if size > keptBuffer {

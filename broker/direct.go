@@ -30,7 +30,7 @@ func (c *Cluster) OpenDirect(nodeID int32) (*Direct, error) {
 		return nil, fmt.Errorf("the cluster has no node %d", nodeID)
 	}
 	s := &sink{}
-	d := &Direct{conn: newConnection(n, s), sink: s}
+	d := &Direct{conn: newDirectConnection(n, s), sink: s}
 	c.connectionsMu.Lock()
 	defer c.connectionsMu.Unlock()
 	if !n.register(d.conn) {
@@ -38,6 +38,9 @@ func (c *Cluster) OpenDirect(nodeID int32) (*Direct, error) {
 	}
 	return d, nil
 }
+
+// Authenticate makes the client a principal, as in User:alice, as if it had said who it is. Without it is User:ANONYMOUS.
+func (d *Direct) Authenticate(principal string) { d.conn.client.Principal = principal }
 
 // Send sends a frame without its length, which is the connection's from then on. On a connection that has ended nothing happens.
 func (d *Direct) Send(frame []byte) {

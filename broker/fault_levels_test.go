@@ -78,6 +78,12 @@ var levels = map[string]string{
 	"AlterShareGroupOffsets":     "top partition",
 	"DeleteShareGroupOffsets":    "top topic",
 	"TxnShareAcknowledge":        "top partition",
+
+	"DescribeAcls":                 "top",
+	"CreateAcls":                   "entry",
+	"DeleteAcls":                   "entry",
+	"DescribeUserScramCredentials": "top entry",
+	"AlterUserScramCredentials":    "entry",
 }
 
 // offered are the APIs that the broker offers, of which TxnShareAcknowledge has the key 93.
@@ -247,6 +253,25 @@ func request(a *protocol.API, version int16) kmsg.Request {
 		q.MaxWaitMillis = 0
 	case *kmsg.ShareAcknowledgeRequest:
 		q.ShareSessionEpoch = 1
+	case *kmsg.DescribeACLsRequest:
+		q.ResourceType, q.ResourcePatternType, q.Operation, q.PermissionType = 1, 1, 1, 1
+	case *kmsg.CreateACLsRequest:
+		for i := range q.Creations {
+			q.Creations[i].ResourcePatternType, q.Creations[i].Operation, q.Creations[i].PermissionType = 3, 3, 3
+		}
+	case *kmsg.DeleteACLsRequest:
+		for i := range q.Filters {
+			q.Filters[i].ResourcePatternType, q.Filters[i].Operation, q.Filters[i].PermissionType = 3, 1, 1
+		}
+	case *kmsg.DescribeUserSCRAMCredentialsRequest:
+		for i := range q.Users {
+			q.Users[i].Name = transactions[i]
+		}
+	case *kmsg.AlterUserSCRAMCredentialsRequest:
+		q.Deletions = nil
+		for i := range q.Upsertions {
+			q.Upsertions[i].Name = transactions[i]
+		}
 	case *kmsg.WriteTxnMarkersRequest:
 		for i := range q.Markers {
 			q.Markers[i].ProducerID = int64(i) + 1
@@ -304,6 +329,10 @@ func named(v reflect.Value) (level, name string) {
 		return "entry", get("TransactionalID")
 	case has("ProducerID"):
 		return "entry", get("ProducerID")
+	case has("User"):
+		return "entry", get("User")
+	case has("MatchingACLs"), v.Type() == reflect.TypeFor[kmsg.CreateACLsResponseResult]():
+		return "entry", "of a rule"
 	}
 	return "", ""
 }
@@ -403,6 +432,9 @@ func wantHits(a *protocol.API, level fault.Level, addressed bool) []string {
 			want = append(want, string(level)+" "+strings.TrimSpace(g))
 		}
 	case fault.Entry:
+		if strings.HasSuffix(a.Name, "Acls") {
+			return []string{"entry of a rule", "entry of a rule"}
+		}
 		return []string{"entry x", "entry y"}
 	case fault.Member:
 		return []string{"member" + members[0], "member" + members[1]}

@@ -445,11 +445,9 @@ func (x *interception) finish(a answer) (answer, error) {
 
 // edited puts errors into a copy of an answer. Of several for one entry the first holds, so the last are put in first.
 func (x *interception) edited(a answer) (answer, error) {
-	r := x.request
-	body := a.AppendTo(nil)
-	p := r.api.NewResponse(protocol.AnswerVersion(r.header.Key, r.header.Version, body))
-	if err := p.ReadFrom(body); err != nil {
-		return nil, fmt.Errorf("%s v%d: the answer that a fault is to change cannot be read: %w", r.api.Name, r.header.Version, err)
+	p, err := x.request.reread(a)
+	if err != nil {
+		return nil, err
 	}
 	for i := range x.edits {
 		e := &x.edits[i]
@@ -461,6 +459,16 @@ func (x *interception) edited(a answer) (answer, error) {
 		} else {
 			e.selector.Fail(p, e.place, e.code)
 		}
+	}
+	return p, nil
+}
+
+// reread makes a copy of an answer that can be changed.
+func (r *request) reread(a answer) (kmsg.Response, error) {
+	body := a.AppendTo(nil)
+	p := r.api.NewResponse(protocol.AnswerVersion(r.header.Key, r.header.Version, body))
+	if err := p.ReadFrom(body); err != nil {
+		return nil, fmt.Errorf("%s v%d: the answer that is to be changed cannot be read: %w", r.api.Name, r.header.Version, err)
 	}
 	return p, nil
 }

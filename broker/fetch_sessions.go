@@ -23,6 +23,7 @@ type fetchPartition struct {
 
 	partition *partition // where it was found last
 	unknown   bool       // it was not found when the request came
+	forbidden bool       // the client had no right to it then
 
 	// What the client was told last. An incremental answer leaves the partition out while they stay the same; -1 makes the
 	// next one name it.

@@ -52,8 +52,8 @@ func fuzzCluster(t testing.TB, log slog.Handler) *Cluster {
 	require.NoError(t, err)
 	c, err := New(Options{
 		Nodes: 1, FirstNodeID: 1,
-		Listen:    func(int32) (net.Listener, error) { return network.Listen("127.0.0.1:9092") },
-		Advertise: func(int32, net.Addr) (string, int32, error) { return "127.0.0.1", 9092, nil },
+		Listen:    func(int32, string) (net.Listener, error) { return network.Listen("127.0.0.1:9092") },
+		Advertise: func(int32, string, net.Addr) (string, int32, error) { return "127.0.0.1", 9092, nil },
 		Clock:     clock.NewVirtual(time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)),
 		Store:     storage.NewMemory(),
 		Config:    static,
@@ -108,7 +108,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		client, server := net.Pipe()
 		defer client.Close()
-		conn := newConnection(c.nodes[0], server)
+		conn := newConnection(c.nodes[0], server, &c.listeners[0])
 		conn.close() // a request that waits finds its connection gone, and ends
 		conn.reader.src = bytes.NewReader(b)
 		for {
@@ -146,7 +146,7 @@ func TestEmptyRequests(t *testing.T) {
 	defer func() { require.NoError(t, c.Close()) }()
 	for _, b := range oneOfEach() {
 		client, server := net.Pipe()
-		conn := newConnection(c.nodes[0], server)
+		conn := newConnection(c.nodes[0], server, &c.listeners[0])
 		conn.close()
 		r, err := conn.parse(b[4:])
 		key := int16(binary.BigEndian.Uint16(b[4:]))

@@ -93,7 +93,7 @@ func direct(t testing.TB, c *Cluster, q kmsg.Request) answer {
 	t.Helper()
 	client, server := net.Pipe()
 	defer client.Close()
-	conn := newConnection(c.nodes[0], server)
+	conn := newConnection(c.nodes[0], server, &c.listeners[0])
 	conn.close()
 	defer c.disconnected(conn)
 	r, err := conn.parse(frame(q)[4:])

@@ -12,7 +12,7 @@ import (
 // NodeState is a node of the cluster.
 type NodeState struct {
 	ID     int32
-	Host   string // as clients are told, like Port
+	Host   string // as clients of the first listener are told, like Port
 	Port   int32
 	Runs   bool // it was not stopped
 	CutOff bool
@@ -25,7 +25,7 @@ func (c *Cluster) InspectNodes() []NodeState {
 	defer c.mu.Unlock()
 	all := make([]NodeState, len(c.nodes))
 	for i, n := range c.nodes {
-		all[i] = NodeState{ID: n.id, Host: n.host, Port: n.port, Runs: n.listener != nil, CutOff: n.gate.isShut(), Fenced: n.fenced}
+		all[i] = NodeState{ID: n.id, Host: n.endpoints[0].host, Port: n.endpoints[0].port, Runs: n.runs(), CutOff: n.gate.isShut(), Fenced: n.fenced}
 	}
 	return all
 }

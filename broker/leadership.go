@@ -151,7 +151,7 @@ func (p *partition) mayLead(n *node) error {
 	switch {
 	case !slices.Contains(p.replicas, n.id):
 		return fmt.Errorf("node %d has no replica of %s, nodes %v have", n.id, p, p.replicas)
-	case n.listener == nil:
+	case !n.runs():
 		return fmt.Errorf("node %d is stopped", n.id)
 	case n.gate.isShut():
 		return fmt.Errorf("node %d is cut off", n.id)

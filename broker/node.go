@@ -9,34 +9,43 @@ import (
 	"kshare/clock"
 )
 
-// node is one broker of the cluster: an id, a listener and the connections that came in on it.
+// node is one broker of the cluster: an id, its listeners and the connections that came in on them.
 type node struct {
-	cluster *Cluster
-	id      int32
-	host    string // as advertised to clients
-	port    int32
-	gate    gate
+	cluster   *Cluster
+	id        int32
+	endpoints []endpoint // by the cluster's listeners; fixed after New
+	gate      gate
 
 	// Guarded by the cluster's lock once the cluster is started.
-	listener      net.Listener  // nil while the node is stopped
-	stopped       chan struct{} // closed with the listener
-	fenced        bool          // it has been cut off for so long that the others do not count on it
-	fencing       clock.Timer   // until it is fenced, nil where it is not cut off or is fenced
+	listeners     []net.Listener // by the cluster's listeners, nil while the node is stopped
+	stopped       chan struct{}  // closed with the listeners
+	fenced        bool           // it has been cut off for so long that the others do not count on it
+	fencing       clock.Timer    // until it is fenced, nil where it is not cut off or is fenced
 	fetchSessions fetchSessions
 
 	connections map[*connection]struct{} // guarded by the cluster's connectionsMu, nil while the node is stopped
 }
 
-// live tells whether the others count on the node: it may lead partitions, and clients are told of it.
-func (n *node) live() bool { return n.listener != nil && !n.fenced }
+// runs tells whether the node was not stopped.
+func (n *node) runs() bool { return n.listeners != nil }
 
-// listen opens the node's listener.
+// live tells whether the others count on the node: it may lead partitions, and clients are told of it.
+func (n *node) live() bool { return n.runs() && !n.fenced }
+
+// listen opens the node's listeners.
 func (n *node) listen() error {
-	l, err := n.cluster.listen(n.id)
-	if err != nil {
-		return fmt.Errorf("node %d: %w", n.id, err)
+	var open []net.Listener
+	for i := range n.cluster.listeners {
+		l, err := n.cluster.listen(n.id, n.cluster.listeners[i].Name)
+		if err != nil {
+			for _, l := range open {
+				l.Close()
+			}
+			return fmt.Errorf("node %d: %w", n.id, err)
+		}
+		open = append(open, l)
 	}
-	n.listener, n.stopped = l, make(chan struct{})
+	n.listeners, n.stopped = open, make(chan struct{})
 	n.cluster.connectionsMu.Lock()
 	defer n.cluster.connectionsMu.Unlock()
 	n.connections = map[*connection]struct{}{}
@@ -45,15 +54,17 @@ func (n *node) listen() error {
 
 // begin accepts connections. The cluster's lock is held, unless it is not started yet.
 func (n *node) begin() {
-	l, stopped := n.listener, n.stopped
-	n.cluster.goroutines.Go(func() { n.accept(l, stopped) })
+	for i, l := range n.listeners {
+		of, stopped := &n.cluster.listeners[i], n.stopped
+		n.cluster.goroutines.Go(func() { n.accept(l, of, stopped) })
+	}
 }
 
 // acceptPause is how long a node waits before it accepts again after that failed, as it does without a file descriptor to spare.
 const acceptPause = 100 * time.Millisecond
 
 // accept serves connections until the listener is closed.
-func (n *node) accept(l net.Listener, stopped <-chan struct{}) {
+func (n *node) accept(l net.Listener, of *listener, stopped <-chan struct{}) {
 	failing := false
 	for {
 		c, err := l.Accept()
@@ -61,7 +72,7 @@ func (n *node) accept(l net.Listener, stopped <-chan struct{}) {
 		switch {
 		case err == nil:
 			failing = false
-			n.serve(c)
+			n.serve(c, of)
 			continue
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -78,8 +89,8 @@ func (n *node) accept(l net.Listener, stopped <-chan struct{}) {
 }
 
 // serve starts a goroutine that answers the connection's requests.
-func (n *node) serve(nc net.Conn) {
-	c := newConnection(n, nc)
+func (n *node) serve(nc net.Conn, of *listener) {
+	c := newConnection(n, nc, of)
 	n.cluster.connectionsMu.Lock()
 	defer n.cluster.connectionsMu.Unlock()
 	if !n.register(c) {
@@ -98,13 +109,15 @@ func (n *node) register(c *connection) bool {
 	return true
 }
 
-// stop closes the listener and every connection. The cluster's lock is held.
+// stop closes the listeners and every connection. The cluster's lock is held.
 func (n *node) stop() {
-	if n.listener == nil {
+	if !n.runs() {
 		return
 	}
-	n.listener.Close()
-	n.listener = nil
+	for _, l := range n.listeners {
+		l.Close()
+	}
+	n.listeners = nil
 	close(n.stopped)
 	n.cluster.connectionsMu.Lock()
 	open := n.connections

@@ -52,7 +52,7 @@ func (c *Cluster) changeNode(id int32, f func(n *node) error) error {
 // sessions, members that a coordinator has not stored. It is an error if the node is stopped.
 func (c *Cluster) StopNode(id int32) error {
 	return c.changeNode(id, func(n *node) error {
-		if n.listener == nil {
+		if !n.runs() {
 			return fmt.Errorf("node %d is stopped already", id)
 		}
 		c.endShareSessions(n)
@@ -68,7 +68,7 @@ func (c *Cluster) StopNode(id int32) error {
 // those that had no leader and whose last in-sync replica it was. It is an error if the node runs or cannot listen.
 func (c *Cluster) StartNode(id int32) error {
 	return c.changeNode(id, func(n *node) error {
-		if n.listener != nil {
+		if n.runs() {
 			return fmt.Errorf("node %d runs already", id)
 		}
 		if err := n.listen(); err != nil {
@@ -85,7 +85,7 @@ func (c *Cluster) StartNode(id int32) error {
 func (c *Cluster) CutNode(id int32) error {
 	return c.changeNode(id, func(n *node) error {
 		switch {
-		case n.listener == nil:
+		case !n.runs():
 			return fmt.Errorf("node %d is stopped", id)
 		case n.gate.isShut():
 			return fmt.Errorf("node %d is cut off already", id)

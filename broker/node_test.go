@@ -38,11 +38,11 @@ func TestAcceptsAgainAfterFailures(t *testing.T) {
 			require.NoError(t, err)
 			c, err := New(Options{
 				Nodes: 1, FirstNodeID: 1,
-				Listen: func(int32) (net.Listener, error) {
+				Listen: func(int32, string) (net.Listener, error) {
 					l, err := network.Listen("127.0.0.1:9092")
 					return &poorListener{l, failures}, err
 				},
-				Advertise: func(int32, net.Addr) (string, int32, error) { return "127.0.0.1", 9092, nil },
+				Advertise: func(int32, string, net.Addr) (string, int32, error) { return "127.0.0.1", 9092, nil },
 				Clock:     clock.Machine{},
 				Store:     storage.NewMemory(),
 				Config:    static,

@@ -9,6 +9,7 @@ import (
 	"kshare/config"
 	"kshare/kip1289"
 	"kshare/release"
+	"kshare/sasl"
 	"kshare/storage"
 )
 
@@ -28,10 +29,14 @@ const (
 type Options struct {
 	Nodes       int   // number of nodes, at least 1
 	FirstNodeID int32 // id of the first node; the others follow
-	// Listen makes the listener of a node. It is called again for a node that was stopped, and then listens on the same address.
-	Listen func(nodeID int32) (net.Listener, error)
-	// Advertise returns the host and port that Metadata names for a node that listens on addr.
-	Advertise func(nodeID int32, addr net.Addr) (host string, port int32, err error)
+	// Listeners are those that every node has. Without any there is one, PLAINTEXT.
+	Listeners []Listener
+	// Listen makes one of the listeners of a node. It is called again for a node that was stopped, and then listens on the same address.
+	Listen func(nodeID int32, listener string) (net.Listener, error)
+	// Advertise returns the host and port that Metadata names on a listener for a node that listens on addr.
+	Advertise func(nodeID int32, listener string, addr net.Addr) (host string, port int32, err error)
+	// Credentials are what users get at start who have no credential of a mechanism.
+	Credentials map[string]map[sasl.SCRAMMechanism]sasl.Credential
 	// ClusterID is the id of a cluster that the store does not know yet, "" for a random one.
 	ClusterID string
 	Clock     clock.Clock

@@ -224,9 +224,9 @@ func (p *partition) hint() *leaderHint {
 }
 
 // addEndpoint adds the node that a hint names to the NodeEndpoints of an answer, once.
-func (c *Cluster) addEndpoint(nodes []*node, hint *leaderHint) []*node {
-	if n := c.node(hint.leader); n != nil && n.live() && !slices.Contains(nodes, n) {
-		return append(nodes, n)
+func (r *request) addEndpoint(nodes []*endpoint, hint *leaderHint) []*endpoint {
+	if n := r.cluster.node(hint.leader); n != nil && n.live() && !slices.Contains(nodes, r.endpoint(n)) {
+		return append(nodes, r.endpoint(n))
 	}
 	return nodes
 }

@@ -53,8 +53,12 @@ type request struct {
 	cancel func()
 	// silent is set by a handler whose request has no answer, such as Produce with acks 0.
 	silent bool
-	// closing is why the connection is to be closed instead of an answer.
-	closing error
+	// closing is why the connection is to be closed instead of an answer, closeAfter why it is to be closed behind it.
+	closing, closeAfter error
+	// unanswered becomes closing once the request has waited.
+	unanswered error
+
+	denials []denial // what the client has no right to and the answer is to say so of
 
 	faulty *interception     // nil where no fault acts on the request
 	logged *requestlog.Entry // nil without a request log
@@ -80,6 +84,11 @@ func (c *connection) parse(frame []byte) (*request, error) {
 	}
 	if r.body, err = protocol.ParseRequestRest(&r.header, frame, r.flexible); err != nil {
 		return nil, fmt.Errorf("%s v%d: %w", r.api.Name, h.Version, err)
+	}
+	if c.auth != nil {
+		if err := c.auth.admit(r); err != nil {
+			return nil, err
+		}
 	}
 	r.refused = r.admit()
 	r.arrive()
@@ -149,10 +158,17 @@ func (r *request) finish(a answer) (answer, error) {
 			}
 		}
 	}
+	a, err := r.withDenials(a)
+	if err != nil {
+		return nil, err
+	}
 	if r.faulty != nil {
 		return r.faulty.finish(a)
 	}
 	if r.silent {
+		if len(r.denials) > 0 {
+			return nil, fmt.Errorf("%s v%d: %w", r.api.Name, r.header.Version, errUnauthorized)
+		}
 		return nil, nil
 	}
 	return a, nil
@@ -168,6 +184,11 @@ func (r *request) handle() (answer, error) {
 	if r.heavy() {
 		r.cluster.heavy.Lock()
 		defer r.cluster.heavy.Unlock()
+	}
+	if r.cluster.authorizer != nil {
+		if p, err := r.authorize(); p != nil || err != nil {
+			return p, err
+		}
 	}
 	return r.handler.handle(r)
 }
@@ -246,6 +267,10 @@ type handler struct {
 	// writes tells that the API changes what must survive, so that its answers wait for the store.
 	writes bool
 	handle func(*request) (answer, error)
+	// demands are the rights that its requests need.
+	demands []demand
+	// guarded tells that some of them are looked for before it is called.
+	guarded bool
 }
 
 // locked makes a handler of a function that runs under the cluster's lock. A nil response means that the

@@ -4,6 +4,7 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"kshare/acl"
 	"kshare/fault"
 	"kshare/protocol/errorcode"
 	"kshare/sharecoordinator"
@@ -29,7 +30,11 @@ func newShareCaller(r *request, group, member *string) (shareCaller, int16) {
 	switch {
 	case !r.cluster.shareEnabled():
 		return shareCaller{}, errorcode.UnsupportedVersion
-	case group == nil, member == nil, *member == "", tooLongForMember(*member):
+	case group == nil:
+		return shareCaller{}, errorcode.InvalidRequest
+	case !r.may(acl.Read, acl.Group, *group):
+		return shareCaller{}, errorcode.GroupAuthorizationFailed
+	case member == nil, *member == "", tooLongForMember(*member):
 		return shareCaller{}, errorcode.InvalidRequest
 	}
 	return shareCaller{r, *group, *member}, errorcode.None
@@ -110,6 +115,9 @@ func ackFailed(code int16, message string) *shareAckResult {
 // acknowledge applies a member's acknowledgements for one partition. renew tells that renewals are allowed: version 2 with IsRenewAck.
 func (s *shareCaller) acknowledge(at sharesession.Partition, acks []sharepartition.Acknowledgement, renew bool) *shareAckResult {
 	c := s.request.cluster
+	if !s.request.mayOnTopicID(acl.Read, at.TopicID) {
+		return ackFailed(errorcode.TopicAuthorizationFailed, "")
+	}
 	p, code := c.sharePartitionNamed(at)
 	if injected := s.injected(at); injected != errorcode.None {
 		r := ackFailed(injected, "")
@@ -147,6 +155,9 @@ func (s *shareCaller) acknowledgeAt(p *partition, acks []sharepartition.Acknowle
 
 // acknowledgeNothing is the result for a partition that a request names without acknowledgements.
 func (s *shareCaller) acknowledgeNothing(at sharesession.Partition) *shareAckResult {
+	if !s.request.mayOnTopicID(acl.Read, at.TopicID) {
+		return ackFailed(errorcode.TopicAuthorizationFailed, "")
+	}
 	_, code := s.request.cluster.sharePartitionNamed(at)
 	return &shareAckResult{code: code, empty: code == errorcode.None}
 }

@@ -84,6 +84,9 @@ func staticKey(line release.Line, name string) (*Key, error) {
 		}
 		return k, nil
 	}
+	if k := authorizerKeys[name]; k != nil {
+		return k, nil
+	}
 	if right, ok := renamed[name]; ok {
 		return nil, fmt.Errorf("unknown broker configuration %s: %s", name, right)
 	}
@@ -140,6 +143,12 @@ func anyBrokerKey(name string) *Key {
 	return Lookup(ScopeBroker, name)
 }
 
+// authorizerKeys are handed to the authorizer (authorizer.class.name) and are no configurations of the broker: nobody describes or alters them.
+var authorizerKeys = map[string]*Key{
+	"super.users":                    {Name: "super.users", Type: String},
+	"allow.everyone.if.no.acl.found": {Name: "allow.everyone.if.no.acl.found", Type: Boolean},
+}
+
 // renamed are names that people use though this release has another one.
 var renamed = map[string]string{
 	"group.type":                              "a broker has no such key; the protocol of a group is its clients' choice (group.protocol=classic or consumer, or a share consumer)",
@@ -175,4 +184,10 @@ func nearestKey(name string) string {
 		}
 	}
 	return spelling.Nearest(name, known)
+}
+
+// IsSecret tells whether the value of a broker configuration is a password or the like, which nobody is to be shown.
+func IsSecret(name string) bool {
+	k := anyBrokerKey(name)
+	return k != nil && k.Type == Password
 }

@@ -88,8 +88,8 @@ func (m *machine) boot(fs vfs.FS, flush directory.Flush) error {
 	}
 	m.cluster, err = broker.New(broker.Options{
 		Nodes: 1, FirstNodeID: 1,
-		Listen:    func(int32) (net.Listener, error) { return m.network.Listen(m.addr) },
-		Advertise: func(int32, net.Addr) (string, int32, error) { return "127.0.0.1", 9092, nil },
+		Listen:    func(int32, string) (net.Listener, error) { return m.network.Listen(m.addr) },
+		Advertise: func(int32, string, net.Addr) (string, int32, error) { return "127.0.0.1", 9092, nil },
 		Clock:     clock.Machine{}, Store: store, Config: static, Log: log, KIP1289: m.kip1289,
 		Topics: []broker.TopicSpec{{Name: topicName, Partitions: partitions}},
 	})

@@ -7,12 +7,17 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kshare/protocol"
 	"kshare/protocol/describe"
 )
 
 // Selector picks the entries of messages that a rule means.
 type Selector struct {
 	Rule *Rule
+	// Picks tells in the rule's place which entries are meant: of those that are on the way to a place all must be. nil where there is a rule.
+	Picks func(Element) bool
+	// Message stands beside the code where there is room for one, nil for none.
+	Message *string
 	// TopicName is the name of the topic with an id, "" where there is none.
 	TopicName func(id [16]byte) string
 }
@@ -60,8 +65,34 @@ func (e entry) text(name string) (string, bool) {
 	return v.String(), true
 }
 
+// Element is an entry of a message, as Selector.Picks is to know it.
+type Element struct{ entry entry }
+
+// Text is the text of a field that the entry is known by, as in Topic, Group or ResourceName; false where it has no such field. Null is "".
+func (e Element) Text(field string) (string, bool) { return e.entry.text(field) }
+
+// TopicID is the id of the topic that the entry is about, zero where it has none.
+func (e Element) TopicID() (id [16]byte) {
+	if v, ok := e.entry["TopicID"]; ok {
+		id = v.Interface().([16]byte)
+	}
+	return id
+}
+
+// Number is the number in a field that the entry is known by, as in Partition or ResourceType; false where it has no such field.
+func (e Element) Number(field string) (int64, bool) {
+	v, ok := e.entry[field]
+	if !ok || !v.CanInt() {
+		return 0, false
+	}
+	return v.Int(), true
+}
+
 // picks tells whether the entry is one that the rule means, or has such below it.
 func (s *Selector) picks(e entry) bool {
+	if s.Picks != nil {
+		return s.Picks(Element{e})
+	}
 	r := s.Rule
 	if kind, ok := e["ResourceType"]; ok && (r.Topic != "" || r.Group != "") {
 		name, _ := e.text("ResourceName")
@@ -172,7 +203,15 @@ func (s *Selector) Put(p kmsg.Response, at Place, taken Taken, code int16) {
 		}
 		if added {
 			fail(v, at, code)
+			s.say(v)
 		}
+	}
+}
+
+// say puts the message beside a code.
+func (s *Selector) say(v reflect.Value) {
+	if m := v.FieldByName("ErrorMessage"); s.Message != nil && m.IsValid() && m.Kind() == reflect.Pointer {
+		m.Set(reflect.ValueOf(s.Message))
 	}
 }
 
@@ -242,6 +281,44 @@ func (s *Selector) failIn(v reflect.Value, at Place, path []string, code int16) 
 	return n
 }
 
+// FailAll makes the answer to a request that fails as a whole and has no place for that at the top: each entry that it lists fails. It is nil where answers of
+// the version have no place for an error.
+func FailAll(q kmsg.Request, a *protocol.API, code int16) kmsg.Response {
+	all := inVersion(places(a), a, q.GetVersion())
+	if len(all) == 0 {
+		return nil
+	}
+	if all[0].Level == Top {
+		return FailTop(q, code)
+	}
+	return FailAt(q, all[0], code, nil)
+}
+
+// FailAt makes the answer to a request of which each entry fails that it lists at a place, with a message where there is one and room for it. The request loses
+// the entries.
+func FailAt(q kmsg.Request, at Place, code int16, message *string) kmsg.Response {
+	s := Selector{Message: message, Picks: func(Element) bool { return true }}
+	if at.Level == Top {
+		p := FailTop(q, code)
+		s.say(reflect.ValueOf(p).Elem())
+		return p
+	}
+	p := q.ResponseKind()
+	taken, _ := s.Take(q, at)
+	s.Put(p, at, taken, code)
+	return p
+}
+
+// PlaceOf is the place of a level in the answers of a version of an API, false where they have none.
+func PlaceOf(a *protocol.API, version int16, level Level) (Place, bool) {
+	for _, p := range inVersion(places(a), a, version) {
+		if p.Level == level {
+			return p, true
+		}
+	}
+	return Place{}, false
+}
+
 // FailTop makes the answer to a request that fails as a whole.
 func FailTop(q kmsg.Request, code int16) kmsg.Response {
 	p := q.ResponseKind()
@@ -253,7 +330,7 @@ func FailTop(q kmsg.Request, code int16) kmsg.Response {
 }
 
 // kept are fields that an entry with an error has in Kafka as one without.
-var kept = append([]string{"Replicas", "ISR", "OfflineReplicas", "EligibleLeaderReplicas", "LastKnownELR"}, knownBy...)
+var kept = append([]string{"User", "Replicas", "ISR", "OfflineReplicas", "EligibleLeaderReplicas", "LastKnownELR"}, knownBy...)
 
 // fail makes an error of an entry: what it is known by stays, the code is set, and the rest is what Kafka has beside an error.
 func fail(v reflect.Value, at Place, code int16) {

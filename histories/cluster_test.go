@@ -67,10 +67,10 @@ func (m *machine) start() error {
 	m.Cluster, err = broker.New(broker.Options{
 		Nodes: nodes, FirstNodeID: 1, ClusterID: "histories", Clock: m.clock, Timing: m.timing,
 		Features: map[string]int16{"transaction.version": m.level},
-		Listen: func(node int32) (net.Listener, error) {
+		Listen: func(node int32, _ string) (net.Listener, error) {
 			return m.network.Listen(fmt.Sprintf("127.0.0.1:%d", 9091+node))
 		},
-		Advertise: func(node int32, _ net.Addr) (string, int32, error) { return "127.0.0.1", 9091 + node, nil },
+		Advertise: func(node int32, _ string, _ net.Addr) (string, int32, error) { return "127.0.0.1", 9091 + node, nil },
 		Store:     &killable{store, m}, Config: static, Log: slog.New(slog.DiscardHandler),
 		Topics: []broker.TopicSpec{{Name: topicName, Partitions: partitions, ID: [16]byte{1}}},
 	})

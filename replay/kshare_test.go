@@ -30,8 +30,8 @@ func (c *inProcess) Start() (err error) {
 	return err
 }
 
-func (c *inProcess) Dial(ctx context.Context) (net.Conn, error) {
-	return c.Cluster.Dial(ctx, "tcp", c.Addrs()[0])
+func (c *inProcess) Dial(ctx context.Context, listener string) (net.Conn, error) {
+	return c.Cluster.Dial(ctx, "tcp", c.ListenerAddrs(listener)[0])
 }
 
 // start starts kshare as the session's broker was started.
@@ -39,6 +39,9 @@ func start(s *Session, script *Script) (Server, error) {
 	opts := []kshare.Option{
 		kshare.WithTiming(kshare.TimingKafka), kshare.WithInMemoryNetwork(), kshare.WithNodeID(1),
 		kshare.WithTopicIDs(TopicIDs(s, script)), kshare.WithMemory(kshare.NewMemory()),
+	}
+	if script.Secured {
+		opts = append(opts, kshare.WithListener(Plain+"://127.0.0.1:0"), kshare.WithListener(SASL+"://127.0.0.1:0"))
 	}
 	for k, v := range script.AllConfig() {
 		opts = append(opts, kshare.WithConfig(k, v))

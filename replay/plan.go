@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // move is one thing that the player does next. The recorder was one sequence of such moves: it sent a request
@@ -76,10 +78,20 @@ func eventsDuring(st *Step, events []event) []move {
 }
 
 func eventsAfter(st *Step) []move {
-	if topic, ok := strings.CutPrefix(st.Name, "create-topic-"); ok {
+	if topic, ok := strings.CutPrefix(st.Name, "create-topic-"); ok && creates(st, topic) {
 		return []move{{kind: doEvent, event: event{do: awaitLeaders{st.Conn, topic}}}}
 	}
 	return nil
+}
+
+// creates tells whether a step creates a topic.
+func creates(st *Step, topic string) bool {
+	q, _, err := decodeRequest(st)
+	if err != nil {
+		return false
+	}
+	c, ok := q.(*kmsg.CreateTopicsRequest)
+	return ok && slices.ContainsFunc(c.Topics, func(t kmsg.CreateTopicsRequestTopic) bool { return t.Topic == topic })
 }
 
 // clockError is how far a start computed from a step's rounded end may be wrong.

@@ -13,8 +13,8 @@ import (
 
 // Server is a broker under replay.
 type Server interface {
-	// Dial opens a connection to the broker.
-	Dial(ctx context.Context) (net.Conn, error)
+	// Dial opens a connection to one of the broker's listeners.
+	Dial(ctx context.Context, listener string) (net.Conn, error)
 	Close() error
 }
 
@@ -54,6 +54,7 @@ type player struct {
 	began   time.Time
 	conns   map[string]*playerConn
 	compare *comparer
+	logins  logins
 	pending map[int]*sent
 	report  *Report
 	late    []Diff        // of polling before the next step
@@ -65,6 +66,8 @@ type playerConn struct {
 	net.Conn
 	correlation int32 // of the last request
 	broken      bool
+	// unnoticed tells that the recorder went on as if the broker had not closed it.
+	unnoticed bool
 }
 
 // sent is a request whose answer is awaited.
@@ -90,7 +93,7 @@ func Play(session *Session, script *Script, server Server) (*Report, error) {
 	began := Began(script)
 	p := &player{
 		session: session, script: script, server: server, began: began,
-		conns: map[string]*playerConn{}, pending: map[int]*sent{},
+		conns: map[string]*playerConn{}, pending: map[int]*sent{}, logins: logins{},
 		compare: newComparer(session, began),
 		report:  &Report{Session: session.Name},
 	}
@@ -159,7 +162,10 @@ func (p *player) closeAll() {
 // conn returns the step's connection, dialled anew where the recorder did.
 func (p *player) conn(name string, correlation int32) (*playerConn, error) {
 	c := p.conns[name]
-	if c != nil && !c.broken && correlation > c.correlation {
+	switch {
+	case c == nil:
+	case !c.broken && (correlation > c.correlation || p.script.Secured && correlation == 0),
+		c.unnoticed && correlation == c.correlation+1:
 		c.correlation = correlation
 		return c, nil
 	}
@@ -178,18 +184,25 @@ func (p *player) dial(name string, correlation int32) (*playerConn, error) {
 	if c := p.conns[name]; c != nil {
 		c.Close()
 	}
-	n, err := p.server.Dial(context.Background())
+	n, err := p.server.Dial(context.Background(), p.script.listener(name))
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
+	_, again := p.conns[name]
 	c := &playerConn{Conn: n, correlation: correlation}
 	p.conns[name] = c
+	if user := p.script.users[name]; again && user != "" {
+		return c, p.login(name, user)
+	}
 	return c, nil
 }
 
 // send writes the step's request and reads what comes back in a goroutine of its own.
 func (p *player) send(st *Step) error {
 	request, err := p.compare.ids.rewrite(st)
+	if err == nil {
+		request, err = p.logins.rewrite(st, p.script, request)
+	}
 	if err != nil {
 		return err
 	}
@@ -209,7 +222,7 @@ func (p *player) send(st *Step) error {
 		if st.Raw {
 			s.done <- readRaw(c, st)
 		} else {
-			s.done <- readOne(c)
+			s.done <- readOne(c, st)
 		}
 	}()
 	return nil
@@ -223,6 +236,7 @@ func withLength(frame []byte) []byte {
 func (p *player) await(st *Step) error {
 	r := p.receive(st)
 	p.compareStep(r)
+	p.logins.note(r)
 	r.Diffs = append(p.late, r.Diffs...)
 	p.late = nil
 	p.report.Steps = append(p.report.Steps, r)
@@ -233,9 +247,10 @@ func (p *player) receive(st *Step) *Played {
 	s := p.pending[st.N]
 	delete(p.pending, st.N)
 	r := <-s.done
-	if c := p.conns[st.Conn]; st.Raw || st.Conn == "once" || r.outcome != Answered {
+	if c := p.conns[st.Conn]; st.Raw && !p.script.Secured || st.Conn == "once" || r.outcome != Answered {
 		c.Close()
 		c.broken = true
+		c.unnoticed = p.script.Secured && st.Outcome == Closed && r.outcome == Closed
 	}
 	return &Played{Step: st, Outcome: r.outcome, Answers: r.answers, Took: r.at.Sub(s.at), End: r.at.Sub(p.began), Repeats: 1, Request: s.request}
 }
@@ -269,9 +284,13 @@ func (p *player) repeat(st *Step) error {
 // answerTimeout is how long the recorder waited for an answer.
 const answerTimeout = 40 * time.Second
 
-// readOne reads one answer.
-func readOne(c net.Conn) received {
-	frame, outcome := readFrame(c, answerTimeout)
+// readOne reads one answer, as long as the recorder did.
+func readOne(c net.Conn, st *Step) received {
+	wait := answerTimeout
+	if st.Outcome == Silent {
+		wait = st.Took
+	}
+	frame, outcome := readFrame(c, wait)
 	r := received{outcome: outcome, at: time.Now()}
 	if outcome == Answered {
 		r.answers = [][]byte{frame}

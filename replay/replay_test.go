@@ -65,7 +65,7 @@ func TestPlayback(t *testing.T) {
 // remote is a broker at an address.
 type remote string
 
-func (r remote) Dial(ctx context.Context) (net.Conn, error) {
+func (r remote) Dial(ctx context.Context, _ string) (net.Conn, error) {
 	var d net.Dialer
 	return d.DialContext(ctx, "tcp", string(r))
 }

@@ -18,8 +18,29 @@ type Script struct {
 	// Patience, if it is not 0, says that the broker runs in real time, on a machine that is busy with other things:
 	// waits are not compared, and polling may take so much longer than the recorder's.
 	Patience time.Duration
+	// Secured says that the broker has two listeners, Plain, whose clients are ANONYMOUS and may do everything, and SASL, and an authorizer. The recorder was on
+	// Plain with the connection root alone.
+	Secured bool
+	// users are whom the recorder logged in by PLAIN when it dialled a connection anew, by connection: user NUL password.
+	users map[string]string
+	// passwords are what the recorder proved to know with the last message of SCRAM, by step.
+	passwords map[string]string
 	// Gate says that every step must agree or have its reason.
 	Gate bool
+}
+
+// The listeners of a broker.
+const (
+	Plain = "PLAINTEXT"
+	SASL  = "SASL_PLAINTEXT"
+)
+
+// listener is the listener that a connection of the recorder's came in on.
+func (s *Script) listener(conn string) string {
+	if s.Secured && conn != "root" {
+		return SASL
+	}
+	return Plain
 }
 
 // event is something that the recorder did and did not write down.
@@ -99,8 +120,18 @@ var commonConfig = map[string]string{
 // AllConfig is the broker's whole configuration.
 func (s *Script) AllConfig() map[string]string {
 	all := maps.Clone(commonConfig)
+	if s.Secured {
+		maps.Copy(all, securedConfig)
+	}
 	maps.Copy(all, s.Config)
 	return all
+}
+
+// securedConfig is set beside commonConfig where a broker is secured.
+var securedConfig = map[string]string{
+	"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+	"super.users":           "User:ANONYMOUS",
+	"listener.name.sasl_plaintext.plain.sasl.jaas.config": `org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-pw" user_bob="bob-pw";`,
 }
 
 func before(n int, do action) event { return event{before: n, do: do} }
@@ -111,8 +142,7 @@ func during(n int, after time.Duration, do action) event {
 
 var noon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 
-// Scripts are the sessions that can be replayed, by name. Those on a listener with SASL, and the one that
-// stops the broker in an orderly way, are not among them.
+// Scripts are the sessions that can be replayed, by name. The one that stops the broker in an orderly way is not among them.
 var Scripts = map[string]*Script{
 	"versions":   {Gate: true},
 	"connection": {Gate: true},
@@ -164,6 +194,16 @@ var Scripts = map[string]*Script{
 		before(2, initProducer{"c1", "warm"}), before(2, awaitCoordinator{"c1", "g"}),
 		before(11, killBroker{}),
 	}},
+	"security": {
+		Gate: true, Secured: true, Config: map[string]string{"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"},
+		users:     map[string]string{"alice": "alice\x00alice-pw"},
+		passwords: map[string]string{"scram256-good-final": "sam-pw", "scram512-good-final": "sam-pw", "scram256-bad-password-final": "wrong"},
+		events:    []event{before(3, awaitCoordinator{"root", "g"}), before(3, initProducer{"root", "warm"})},
+	},
+	"reauth": {Gate: true, Secured: true, Config: map[string]string{"sasl.enabled.mechanisms": "PLAIN", "connections.max.reauth.ms": "3000"}},
+	"oauth": {
+		Gate: true, Secured: true, Began: time.UnixMilli(1796041885926), Config: map[string]string{"sasl.enabled.mechanisms": "OAUTHBEARER"},
+	},
 	"delivery":        {Gate: true},
 	"fetch-slots":     {Config: map[string]string{"max.incremental.fetch.session.cache.slots": "8"}},
 	"group-version-0": {Features: map[string]int16{"group.version": 0, "streams.version": 0}, events: []event{before(2, awaitCoordinator{"c1", "g"})}},

@@ -17,11 +17,14 @@ type link struct {
 	conn
 	client      string
 	node        int32
+	user        string
 	correlation int32
 	// asked and answered count the requests: they are answered in their order.
 	asked, answered int
 	arrived         []byte // an answer that was found before it was asked for, nil for none
 }
+
+func (l *link) key() connKey { return connKey{l.client, l.node, l.user} }
 
 // receive is conn's.
 func (l *link) receive() ([]byte, error) {
@@ -47,7 +50,7 @@ func (s *step) link(client string, node int32) (*link, error) {
 	if node == 0 && len(s.nodes) > 0 {
 		node = s.someNode()
 	}
-	k := connKey{client, node}
+	k := connKey{client, node, s.user}
 	if l := s.conns[k]; l != nil {
 		return l, nil
 	}
@@ -55,14 +58,26 @@ func (s *step) link(client string, node int32) (*link, error) {
 	if err != nil {
 		return nil, noAnswer{"no connection"}
 	}
-	l := &link{conn: c, client: client, node: node}
+	if s.user != "" {
+		d, ok := c.(*direct)
+		if !ok {
+			c.close()
+			return nil, mistakef("as is for clusters on a virtual clock, where nobody has to log in")
+		}
+		d.Authenticate("User:" + s.user)
+	}
+	l := &link{conn: c, client: client, node: node, user: s.user}
 	s.conns[k] = l
 	return l, nil
 }
 
 // drop closes a client's connection to a node, if there is one.
 func (w *world) drop(client string, node int32) bool {
-	k := connKey{client, node}
+	return w.dropLink(connKey{client, node, w.user})
+}
+
+// dropLink closes a connection, if there is one.
+func (w *world) dropLink(k connKey) bool {
 	l := w.conns[k]
 	if l == nil {
 		return false
@@ -100,8 +115,8 @@ func (s *step) await(l *link, turn int, limit time.Duration) ([]byte, error) {
 		}
 		if err != nil {
 			l.answered++ // who waits for the next answer finds the end too
-			if s.conns[connKey{l.client, l.node}] == l {
-				s.drop(l.client, l.node)
+			if k := l.key(); s.conns[k] == l {
+				s.dropLink(k)
 			}
 			if errors.Is(err, io.EOF) {
 				return nil, noAnswer{"connection closed"}
@@ -110,7 +125,7 @@ func (s *step) await(l *link, turn int, limit time.Duration) ([]byte, error) {
 		}
 		if !s.target.now().Before(until) {
 			l.answered++
-			s.drop(l.client, l.node)
+			s.dropLink(l.key())
 			return nil, noAnswer{"no answer within " + show(limit)}
 		}
 		s.wakeBy(until)

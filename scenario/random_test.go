@@ -34,7 +34,12 @@ var notRandom = map[string]string{
 	"send-bytes":   "random requests are what package probe of differential sends",
 	"wait":         "nothing runs in the background",
 	"txn-ack":      "Apache Kafka has no transactional acknowledgements",
+	"acl":          withoutAuthorizer,
+	"acls":         withoutAuthorizer,
+	"delete-acl":   withoutAuthorizer,
 }
+
+const withoutAuthorizer = "random scenarios run without an authorizer"
 
 // Every command that asks brokers is in the scenarios that are run against a real Kafka, unless there is a reason.
 func TestRandomHasEveryCommand(t *testing.T) {

@@ -19,6 +19,7 @@ type world struct {
 	prefix    string // of the names of topics, groups and the like on the wire
 	ready     bool   // set up
 	names     *names
+	user      string           // who sends requests, "" for ANONYMOUS
 	nodes     map[int32]string // addresses by id
 	cut       map[int32]bool   // nodes that the script has cut off
 	offered   map[int16][2]int16
@@ -41,6 +42,7 @@ type world struct {
 type connKey struct {
 	client string
 	node   int32
+	user   string // "" for ANONYMOUS
 }
 
 func newWorld(t Target, prefix string) *world {
@@ -81,7 +83,7 @@ func (w *world) end() error {
 		st.stop()
 	}
 	for _, k := range w.connKeys() {
-		w.drop(k.client, k.node)
+		w.dropLink(k)
 	}
 	return w.target.close()
 }
@@ -89,6 +91,6 @@ func (w *world) end() error {
 // connKeys are the keys of the connections in their order.
 func (w *world) connKeys() []connKey {
 	return slices.SortedFunc(maps.Keys(w.conns), func(a, b connKey) int {
-		return cmp.Or(strings.Compare(a.client, b.client), cmp.Compare(a.node, b.node))
+		return cmp.Or(strings.Compare(a.client, b.client), cmp.Compare(a.node, b.node), strings.Compare(a.user, b.user))
 	})
 }

@@ -23,7 +23,12 @@ import (
 // serveFlags are the flags of kshare serve.
 type serveFlags struct {
 	listen          []string
+	listeners       []string
 	advertise       []string
+	authorizer      bool
+	superUsers      []string
+	saslUsers       []string
+	tls             tlsFlags
 	brokers         int
 	dir             string
 	topics          []string
@@ -39,6 +44,7 @@ type serveFlags struct {
 	requestLog      int
 	http            string
 	httpNames       []string
+	plain           bool // there is the listener of --listen
 	kip1289         bool
 	kip1289Switches []string
 }
@@ -58,7 +64,11 @@ which is what a client takes as its bootstrap servers. With --http a second one 
 
     HTTP host:port
 
-which is where the control interface is; GET /openapi.json describes it. Logs go to standard error.`,
+which is where the control interface is; GET /openapi.json describes it. With --listener there is a line for each listener,
+
+    LISTENER NAME host:port[,host:port...]
+
+behind the first. Logs go to standard error.`,
 		Example: `  kshare serve --topic orders:3 --config group.share.record.lock.duration.ms=15000
   kshare serve --listen 127.0.0.1:0 --brokers 3 --dir ./data`,
 		Args: noArguments,
@@ -66,6 +76,11 @@ which is where the control interface is; GET /openapi.json describes it. Logs go
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.listen, "listen", []string{"127.0.0.1:9092"}, "`host:port` to listen on, port 0 for a free one; several, separated by commas, for several brokers")
+	flags.StringArrayVar(&f.listeners, "listener", nil, "`NAME://host:port` of a listener, as in SASL_PLAINTEXT://127.0.0.1:9093, where clients log in or speak TLS; may be repeated. Without --listen there is no other")
+	flags.StringArrayVar(&f.saslUsers, "sasl-user", nil, "`name:password` of a user who can log in, by PLAIN and SCRAM; may be repeated")
+	flags.BoolVar(&f.authorizer, "authorizer", false, "ask who may do what, as Kafka's StandardAuthorizer; who is no --super-user needs rules (kafka-acls)")
+	flags.StringArrayVar(&f.superUsers, "super-user", nil, "`principal` who may do everything, as in User:admin; may be repeated")
+	f.tls.register(flags)
 	flags.StringSliceVar(&f.advertise, "advertise", nil, "`host:port` that clients are told to connect to, where it differs from --listen; a host alone keeps the port")
 	flags.IntVar(&f.brokers, "brokers", 1, "number of brokers, each with a port of its own")
 	flags.StringVar(&f.dir, "dir", "", "`directory` to keep everything in; without it all is in memory")
@@ -98,6 +113,7 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
+	f.plain = cmd.Flags().Changed("listen") || len(f.listeners) == 0
 	opts, err := f.options(log)
 	if err != nil {
 		return err
@@ -106,7 +122,10 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
-	ready := "READY " + strings.Join(cluster.Addrs(), ",") + "\n"
+	ready := "READY " + strings.Join(cluster.Addrs(), ",") + "\n" + f.listenerLines(cluster)
+	if err := f.tls.write(cluster.Authority()); err != nil {
+		return errors.Join(err, cluster.Close())
+	}
 	c, err := f.startControl(cluster, log)
 	if err != nil {
 		return errors.Join(err, cluster.Close())
@@ -163,8 +182,12 @@ func (f *serveFlags) options(log *slog.Logger) ([]kshare.Option, error) {
 		kshare.WithLogger(log),
 		kshare.WithBrokers(f.brokers),
 		kshare.WithKafkaVersion(f.kafka),
-		kshare.WithListen(f.listen...),
 	}
+	security, err := f.securityOptions()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, security...)
 	if len(f.advertise) > 0 {
 		opts = append(opts, kshare.WithAdvertise(f.advertise...))
 	}

@@ -7,16 +7,22 @@ import (
 	"sync"
 )
 
-// Ports are listeners that outlive the servers behind them, by a number each. The zero value has none. While Keep is in force, a server that
+// Port is what a listener is known by: whose it is and its name.
+type Port struct {
+	Node     int32
+	Listener string
+}
+
+// Ports are listeners that outlive the servers behind them. The zero value has none. While Keep is in force, a server that
 // closes its listener leaves the port open: connections wait there for the next server's listener.
 type Ports struct {
 	mu   sync.Mutex
-	open map[int32]*port
+	open map[Port]*port
 	kept bool
 }
 
 // Listen returns a listener of a port. Where the port is not open, listen opens it. A port has one listener at a time.
-func (p *Ports) Listen(number int32, listen func() (net.Listener, error)) (net.Listener, error) {
+func (p *Ports) Listen(number Port, listen func() (net.Listener, error)) (net.Listener, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.open[number]
@@ -28,7 +34,7 @@ func (p *Ports) Listen(number int32, listen func() (net.Listener, error)) (net.L
 		o = &port{listener: l, wanted: make(chan struct{}), accepted: make(chan accepted), closing: make(chan struct{}), ended: make(chan struct{})}
 		go o.accept()
 		if p.open == nil {
-			p.open = map[int32]*port{}
+			p.open = map[Port]*port{}
 		}
 		p.open[number] = o
 	}
@@ -55,7 +61,7 @@ func (p *Ports) Close() error {
 }
 
 // released closes a port whose listener was closed, unless it is kept.
-func (p *Ports) released(number int32, o *port) error {
+func (p *Ports) released(number Port, o *port) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.kept || p.open[number] != o {
@@ -112,7 +118,7 @@ func (p *port) close() error {
 // listener is what one server has of a port.
 type listener struct {
 	ports  *Ports
-	number int32
+	number Port
 	port   *port
 	once   sync.Once
 	closed chan struct{}

@@ -14,7 +14,9 @@ import (
 	"kshare/internal/memorynet"
 )
 
-const number, addr = 7, "127.0.0.1:9092"
+const addr = "127.0.0.1:9092"
+
+var number = handover.Port{Node: 7, Listener: "PLAINTEXT"}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
