@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strconv"
@@ -180,6 +181,12 @@ func WithTopicIDs(id func(topic string) [16]byte) Option {
 	return func(o *options) error { o.broker.TopicID = id; return nil }
 }
 
+// WithRandom sets where the ids come from that brokers make up: of the cluster, of topics, members and fetch sessions. They are random otherwise. Equal bytes make runs on a
+// virtual clock equal. It is read under the cluster's lock, must not fail and must not end.
+func WithRandom(r io.Reader) Option {
+	return func(o *options) error { o.broker.Random = r; return nil }
+}
+
 // WithLogger sets where the cluster logs; without it nothing is logged.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) error { o.broker.Log = l; return nil }
@@ -203,7 +210,7 @@ type running struct {
 // Start starts a cluster. It accepts connections when Start returns.
 func Start(opts ...Option) (*Cluster, error) {
 	o := options{
-		broker: broker.Options{Nodes: 1, FirstNodeID: 1, Kafka: release.Latest, Clock: clock.Machine{}, Log: slog.New(slog.DiscardHandler)},
+		broker: broker.Options{Nodes: 1, FirstNodeID: 1, Followed: &broker.Followed{}, Kafka: release.Latest, Clock: clock.Machine{}, Log: slog.New(slog.DiscardHandler)},
 		ports:  &handover.Ports{},
 	}
 	for _, opt := range opts {

@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -61,6 +62,8 @@ type Cluster struct {
 	stopSeeing func()
 
 	requestLog *requestlog.Log // nil where requests are not logged
+	followed   *Followed
+	random     io.Reader // of ids
 
 	heavy sync.Mutex // held while a heavy request is handled, before mu
 
@@ -94,6 +97,8 @@ func New(o Options) (*Cluster, error) {
 		log:    o.Log,
 		static: o.Config,
 
+		followed:         o.Followed,
+		random:           o.Random,
 		answerBytes:      o.AnswerBytes,
 		nameID:           o.TopicID,
 		listen:           o.Listen,
@@ -109,6 +114,9 @@ func New(o Options) (*Cluster, error) {
 		c.line = release.Latest
 	}
 	c.traits = c.line.Traits()
+	if c.random == nil {
+		c.random = rand.Reader
+	}
 	if o.KIP1289 != nil {
 		c.takeTransactionalAcks(o.KIP1289)
 	}
@@ -263,7 +271,7 @@ func (c *Cluster) ID() string { return c.id }
 // after calls f under the lock once d has passed, unless the cluster has been closed or the timer stopped by then. The lock is held, and
 // for Stop too.
 func (c *Cluster) after(d time.Duration, f func()) clock.Timer {
-	t := &lockedTimer{cluster: c}
+	t := &lockedTimer{cluster: c, at: c.clock.Now().Add(max(d, 0))}
 	c.timers[t] = struct{}{}
 	t.Timer = c.clock.AfterFunc(d, func() {
 		c.mu.Lock()
@@ -281,6 +289,7 @@ func (c *Cluster) after(d time.Duration, f func()) clock.Timer {
 type lockedTimer struct {
 	clock.Timer
 	cluster *Cluster
+	at      time.Time // when it fires
 }
 
 func (t *lockedTimer) Stop() bool {
@@ -329,7 +338,7 @@ func (c *Cluster) loadIdentity(newID string) error {
 		return err
 	}
 	if id.ClusterID == "" {
-		raw := randomID()
+		raw := c.randomID()
 		id.ClusterID = base64.RawURLEncoding.EncodeToString(raw[:])
 	}
 	c.id = id.ClusterID
@@ -380,17 +389,22 @@ func (c *Cluster) topicID(topic string) [16]byte {
 			return id
 		}
 	}
-	return randomID()
+	return c.randomID()
+}
+
+// fillRandom fills b with what ids are made of.
+func (c *Cluster) fillRandom(b []byte) {
+	if _, err := io.ReadFull(c.random, b); err != nil {
+		panic(err) // crypto/rand.Reader never fails, nor may another
+	}
 }
 
 // randomID makes an id as Kafka's Uuid.randomUuid does: never one whose text begins with a dash, so that it can
 // be an argument of a command.
-func randomID() [16]byte {
+func (c *Cluster) randomID() [16]byte {
 	var id [16]byte
 	for {
-		if _, err := rand.Read(id[:]); err != nil {
-			panic(err) // crypto/rand.Read never fails
-		}
+		c.fillRandom(id[:])
 		if id[0]>>2 != 62 {
 			return id
 		}

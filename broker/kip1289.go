@@ -177,6 +177,11 @@ func (sp *sharePartition) resolve(resolved []sharepartition.StateBatch) {
 	c := sp.partition.cluster
 	before := sp.state.StartOffset()
 	settled := sp.state.Resolve(c.clock.Now(), resolved, c.shareLimits(sp.group))
+	sp.tell(ActionResolve, func(s *ShareChange) {
+		if s.Resolved = resolved; len(resolved) > 0 {
+			s.Staged = resolved[0].Staged
+		}
+	})
 	if len(settled.Archiving) > 0 {
 		p := sp.partition
 		sp.sendDeadLetters(slices.Clone(settled.Archiving), c.node(p.leader), p.leaderEpoch)

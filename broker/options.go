@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
 
@@ -52,8 +53,13 @@ type Options struct {
 	// TimeStore keeps the latest time that it has seen, and a virtual clock goes on from there; nil where no cluster comes after this one. It is what is below
 	// Store, so that faults of that are not used up by it.
 	TimeStore storage.Store
+	// Random is where the ids come from that brokers make up: of the cluster, topics, members and fetch sessions. It is read under the cluster's lock. nil: they
+	// are random.
+	Random io.Reader
 	// RequestLog is how many of the last requests are remembered, 0 for none.
 	RequestLog int
+	// Followed is where a follower is set, nil where there never is one.
+	Followed *Followed
 }
 
 // TopicSpec is a topic to be made at start.

@@ -57,7 +57,8 @@ type request struct {
 	closing error
 
 	faulty *interception     // nil where no fault acts on the request
-	logged *requestlog.Entry // nil without a request log
+	logged *requestlog.Entry // nil without a request log or a follower
+	number uint64            // of the request for the follower, 0 where it was not told of it
 	// ready is when the answer was there, where the request waited for it and is logged.
 	ready time.Time
 }

@@ -149,6 +149,7 @@ func (sp *sharePartition) persisted(id uint64, no *refusal) {
 		code = no.code
 	}
 	archiving := sp.state.Persisted(id, code).Archiving
+	sp.tell(ActionWritten, func(s *ShareChange) { s.ErrorCode = code })
 	if code == errorcode.NotLeaderOrFollower {
 		sp.forget()
 	}

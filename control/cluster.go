@@ -206,7 +206,7 @@ func (s *server) getGroups(context.Context, *struct{}) (*Groups, error) {
 	for _, g := range s.cluster.InspectGroups() {
 		x := Group{ID: g.ID, Type: g.Type, State: g.State, Members: []Member{}}
 		for _, m := range g.Members {
-			x.Members = append(x.Members, Member(m))
+			x.Members = append(x.Members, Member{m.ID, m.InstanceID, m.ClientID, m.ClientHost, m.Epoch})
 		}
 		all.Groups = append(all.Groups, x)
 	}

@@ -12,9 +12,9 @@ type Change struct {
 	Group     string `json:"group,omitempty"`
 	Member    string `json:"member,omitempty"`
 	Topic     string `json:"topic,omitempty"`
-	Partition int32  `json:"partition,omitempty"` // where Topic is set
-	First     int64  `json:"first,omitempty"`     // of kind record
-	Last      int64  `json:"last,omitempty"`      // inclusive
-	From      string `json:"from,omitempty"`      // a state, "" where there was none
-	To        string `json:"to,omitempty"`        // a state, "" where there is none any more
+	Partition int32  `json:"partition"`      // where Topic is set
+	First     int64  `json:"first"`          // of kind record
+	Last      int64  `json:"last"`           // inclusive
+	From      string `json:"from,omitempty"` // a state, "" where there was none
+	To        string `json:"to,omitempty"`   // a state, "" where there is none any more
 }

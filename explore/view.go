@@ -23,6 +23,9 @@ type View struct {
 	Faults          []Fault          `json:"faults"`
 	Background      []string         `json:"background"` // the names of commands that run in the background
 	More            More             `json:"more"`
+
+	// grown counts the markers, the records of the state log and the dead letters that there ever were.
+	grown [3]int
 }
 
 // Bounds of a view.

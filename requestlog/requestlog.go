@@ -154,8 +154,8 @@ func (e *Entry) LeftOut() (all []string) {
 	return all
 }
 
-// weight is about how many bytes of memory the entry takes.
-func (e *Entry) weight() int {
+// Weight is about how many bytes of memory the entry takes.
+func (e *Entry) Weight() int {
 	n := 512 + len(e.ClientID) + len(e.Reason) + len(e.request.kept) + len(e.answer.kept) + subjectWeight(e.Subject)
 	for _, f := range e.Faults {
 		n += 16 + len(f)
@@ -289,7 +289,7 @@ func (l *Log) place(seq uint64) uint64 { return (seq - 1) % uint64(cap(l.entries
 
 // weigh counts an entry as it is now.
 func (l *Log) weigh(e *Entry) {
-	n := e.weight()
+	n := e.Weight()
 	l.bytes += n - e.size
 	e.size = n
 	for l.bytes > MaxBytes && l.oldest < l.last {

@@ -17,6 +17,8 @@ type Options struct {
 	Prefix string
 	// MaxShown bounds the bytes that all commands show together, 0 does not. A command that shows more ends the run.
 	MaxShown int
+	// MaxProduced bounds the bytes of keys and values that are produced, 0 for what any scenario may.
+	MaxProduced int
 }
 
 // Report is what a run has shown.
@@ -123,7 +125,11 @@ type runner struct {
 }
 
 func newRunner(t Target, o Options) *runner {
-	return &runner{world: newWorld(t, o.Prefix), maxShown: o.MaxShown}
+	w := newWorld(t, o.Prefix)
+	if o.MaxProduced > 0 {
+		w.maxProduced = o.MaxProduced
+	}
+	return &runner{world: w, maxShown: o.MaxShown}
 }
 
 func (r *runner) file(f *File, report *Report) error {
