@@ -30,7 +30,7 @@ var rooms = [][]string{
 	{"storage/directory", "storage/faulty"},
 	{"storage"},
 	{"storage/internal/runs"},
-	{"config"},
+	{"config", "internal/jsonhttp"},
 	{"kip1289", "shareclient"},
 	{"protocol/describe", "protocol/fields"},
 	{"protocol"},
