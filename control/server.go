@@ -19,15 +19,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Timeouts and bounds of the HTTP server.
-const (
-	headerTimeout = 10 * time.Second
-	readTimeout   = 30 * time.Second
-	idleTimeout   = 2 * time.Minute
-	// writeTimeout is longer than anything takes that is answered: a scenario.
-	writeTimeout   = scenarioLimit + time.Minute
-	maxHeaderBytes = 64 << 10
-)
+// writeTimeout is longer than anything takes that is answered: a scenario.
+const writeTimeout = scenarioLimit + time.Minute
 
 // Server makes an HTTP server of the interface, with timeouts that keep slow clients from holding on to it. Its Close ends scenarios that run.
 func Server(c *kshare.Cluster, o Options) *http.Server {
@@ -35,15 +28,7 @@ func Server(c *kshare.Cluster, o Options) *http.Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &http.Server{
-		Handler:           Handler(c, o),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
+	return jsonhttp.Server(Handler(c, o), writeTimeout, log)
 }
 
 // server answers requests about a cluster.

@@ -79,6 +79,13 @@ func (h *hub) lastEvent() uint64 {
 
 func (h *hub) last() uint64 { return h.first + uint64(len(h.events)) - 1 }
 
+// changes counts what may have changed a view.
+func (h *hub) changes() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.count
+}
+
 // begin says which command is run from now on.
 func (h *hub) begin(command int) {
 	h.mu.Lock()

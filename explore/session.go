@@ -27,6 +27,8 @@ const (
 	maxProduced = 32 << 20
 	// maxChanges bounds the changes that the steps of a session remember: the oldest are forgotten first.
 	maxChanges = 50_000
+	// maxLive bounds the commands of a running cluster that are remembered.
+	maxLive = 1000
 )
 
 // ErrLive is what a session cannot do that is a running cluster.
@@ -42,12 +44,23 @@ type Session struct {
 	play    *scenario.Play
 	hub     *hub
 	entries []entry
+	dropped int     // entries of a running cluster that are forgotten
 	undone  []entry // the one that comes next is the last
 	changes int     // that the steps remember
 	view    *View
 	version uint64
-	lost    error   // why the run could not be made anew: every later call fails with it
-	tracer  *tracer // is told what happens, nil for nobody
+	lost    error    // why the run could not be made anew: every later call fails with it
+	tracer  *tracer  // is told what happens, nil for nobody
+	looked  struct { // when a running cluster was last looked at
+		at    time.Time
+		count uint64
+	}
+	ending context.Context
+	end    context.CancelFunc
+
+	watching sync.Mutex
+	watchers map[chan struct{}]bool
+	closed   bool // guarded by watching
 }
 
 // entry is a command of a script.
@@ -60,14 +73,22 @@ type entry struct {
 
 // New makes a session of an empty script.
 func New() *Session {
-	s := &Session{}
+	s := newSession()
 	s.begin()
+	return s
+}
+
+func newSession() *Session {
+	s := &Session{watchers: map[chan struct{}]bool{}}
+	s.ending, s.end = context.WithCancel(context.Background())
 	return s
 }
 
 // NewLive makes a session of a running cluster, which is followed from now on until Close.
 func NewLive(c *kshare.Cluster) *Session {
-	s := &Session{live: c, hub: newHub(), play: scenario.NewPlay(scenario.NewLive(c), scenario.Options{MaxShown: maxShown, MaxProduced: maxProduced})}
+	s := newSession()
+	s.live, s.hub, s.play = c, newHub(), scenario.NewPlay(scenario.NewLive(c), scenario.Options{MaxProduced: maxProduced})
+	s.hub.wakeup = s.notify
 	c.Followed().By(s.hub)
 	s.look()
 	return s
@@ -96,6 +117,9 @@ func (l lateNames) ProducerName(id int64) string { return l.s.play.ProducerName(
 // look makes the view anew.
 func (s *Session) look() {
 	s.version++
+	if s.live != nil {
+		s.looked.at, s.looked.count = time.Now(), s.hub.changes()
+	}
 	if c := s.play.Cluster(); c != nil {
 		s.view = look(c, s.hub, s.play, s.play.Virtual())
 	} else {
@@ -103,12 +127,20 @@ func (s *Session) look() {
 	}
 	s.view.Background = s.play.Known().Background
 	s.view.Version = s.version
+	s.notify()
 }
 
-// Close ends the run. The session is not used afterwards.
+// Close ends the run, and what runs. The session is not used afterwards.
 func (s *Session) Close() error {
+	s.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.watching.Lock()
+	for w := range s.watchers {
+		close(w)
+	}
+	s.watchers, s.closed = nil, true
+	s.watching.Unlock()
 	if s.live != nil {
 		s.live.Followed().By(nil)
 	}
@@ -170,7 +202,7 @@ func (s *Session) size() (n int) {
 
 // perform runs a command and looks at what it has done. After an error the run is not what it should be.
 func (s *Session) perform(ctx context.Context, x *entry) error {
-	n := len(s.entries) + 1
+	n := s.dropped + len(s.entries) + 1
 	began, first := s.play.Now(), s.hub.lastEvent()+1
 	shown, err := s.execute(ctx, n, x.command)
 	if err != nil {
@@ -186,6 +218,10 @@ func (s *Session) perform(ctx context.Context, x *entry) error {
 
 // remember appends a command that was run to the script.
 func (s *Session) remember(x *entry) {
+	if s.live != nil && len(s.entries) == maxLive {
+		s.entries = append([]entry{}, s.entries[maxLive/2:]...)
+		s.dropped += maxLive / 2
+	}
 	s.entries = append(s.entries, *x)
 	s.changes += len(x.step.Changes)
 	for i := 0; s.changes > maxChanges && i < len(s.entries)-1; i++ {
@@ -200,6 +236,8 @@ func (s *Session) remember(x *entry) {
 func (s *Session) execute(ctx context.Context, n int, command string) ([]string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, CommandLimit, fmt.Errorf("the command took longer than %s of the machine's time, which is all that one may", CommandLimit))
 	defer cancel()
+	stop := context.AfterFunc(s.ending, cancel)
+	defer stop()
 	s.hub.begin(n)
 	return s.play.Do(ctx, command)
 }
@@ -313,23 +351,34 @@ func (s *Session) Go(ctx context.Context, step int) ([]Step, error) {
 	return s.redo(ctx, step-len(s.entries))
 }
 
-// Move lets time pass: so long, or until something is due where by is 0. It is an advance. With join the last command becomes longer where that is an advance too.
+// ToNextTimer lets time pass until something is due, as Move does.
+func (s *Session) ToNextTimer(ctx context.Context, join bool) (Step, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost != nil {
+		return Step{}, s.lost
+	}
+	next, ok := s.play.NextTimer()
+	switch {
+	case !s.play.Virtual():
+		return Step{}, errors.New("time passes by itself here")
+	case !ok:
+		return Step{}, errors.New("nothing waits for a time: advance DURATION moves it all the same")
+	}
+	return s.move(ctx, max(0, next.Sub(s.play.Now())), join)
+}
+
+// Move lets time pass. It is an advance. With join the last command becomes longer where that is an advance too.
 func (s *Session) Move(ctx context.Context, by time.Duration, join bool) (Step, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lost != nil {
 		return Step{}, s.lost
 	}
-	if by == 0 {
-		next, ok := s.play.NextTimer()
-		switch {
-		case !s.play.Virtual():
-			return Step{}, errors.New("time passes by itself here")
-		case !ok:
-			return Step{}, errors.New("nothing waits for a time: advance DURATION moves it all the same")
-		}
-		by = max(0, next.Sub(s.play.Now()))
-	}
+	return s.move(ctx, by, join)
+}
+
+func (s *Session) move(ctx context.Context, by time.Duration, join bool) (Step, error) {
 	if by < 0 || by > scenario.MaxAdvance {
 		return Step{}, fmt.Errorf("time is moved by up to %s at once, not by %s", scenario.Duration(scenario.MaxAdvance), by)
 	}
@@ -548,8 +597,53 @@ func (s *Session) View() *View {
 
 // refresh looks at a running cluster again.
 func (s *Session) refresh() {
-	if s.live != nil && s.lost == nil {
+	if s.live == nil || s.lost != nil {
+		return
+	}
+	if count := s.hub.changes(); count != s.looked.count || time.Since(s.looked.at) > time.Second {
 		s.look()
+	}
+}
+
+// Now is the session from outside and what can be seen, at one moment.
+func (s *Session) Now() (State, *View) {
+	state, view, _ := s.moment()
+	return state, view
+}
+
+func (s *Session) moment() (State, *View, *hub) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refresh()
+	return s.state(), s.view, s.hub
+}
+
+// Watch returns a channel that has something in it whenever the session may have changed since it was last taken out, and is closed when the session ends, until forget is called.
+func (s *Session) Watch() (changed <-chan struct{}, forget func()) {
+	w := make(chan struct{}, 1)
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	if s.closed {
+		close(w)
+		return w, func() {}
+	}
+	s.watchers[w] = true
+	return w, func() {
+		s.watching.Lock()
+		defer s.watching.Unlock()
+		delete(s.watchers, w)
+	}
+}
+
+// notify tells who watches.
+func (s *Session) notify() {
+	s.watching.Lock()
+	defer s.watching.Unlock()
+	for w := range s.watchers {
+		select {
+		case w <- struct{}{}:
+		default: // it knows already
+		}
 	}
 }
 
@@ -561,7 +655,7 @@ func (s *Session) State() State {
 }
 
 func (s *Session) state() State {
-	x := State{ID: s.ID, Live: s.live != nil, Virtual: s.play.Virtual(), Time: s.play.Now().UTC(), Version: s.version, Steps: len(s.entries), Redoes: len(s.undone), LastEvent: s.hub.lastEvent()}
+	x := State{ID: s.ID, Live: s.live != nil, Virtual: s.play.Virtual(), Time: s.play.Now().UTC(), Version: s.version, Steps: s.dropped + len(s.entries), Redoes: len(s.undone), LastEvent: s.hub.lastEvent()}
 	if s.live == nil {
 		x.Undoes = len(s.entries)
 	}
@@ -577,7 +671,7 @@ func (s *Session) Steps(since int) []Step {
 
 func (s *Session) stepsFrom(since int) []Step {
 	steps := []Step{}
-	for i := max(0, since); i < len(s.entries); i++ {
+	for i := max(0, since-s.dropped); i < len(s.entries); i++ {
 		steps = append(steps, s.entries[i].step)
 	}
 	return steps

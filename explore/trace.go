@@ -105,7 +105,8 @@ func Export(ctx context.Context, script string, to io.Writer) error {
 		return err
 	}
 	t := &tracer{out: bufio.NewWriter(to), known: map[string]*SharePartition{}}
-	s := &Session{tracer: t}
+	s := newSession()
+	s.tracer = t
 	s.begin()
 	for i := range entries {
 		if err = s.attempt(ctx, &entries[i], f, i); err != nil {

@@ -58,7 +58,11 @@ which is what a client takes as its bootstrap servers. With --http a second one 
 
     HTTP host:port
 
-which is where the control interface is; GET /openapi.json describes it. Logs go to standard error.`,
+which is where the control interface is; GET /openapi.json describes it. A third one,
+
+    EXPLORE http://host:port/explore/
+
+is for a browser: the page shows what happens in the cluster. Logs go to standard error.`,
 		Example: `  kshare serve --topic orders:3 --config group.share.record.lock.duration.ms=15000
   kshare serve --listen 127.0.0.1:0 --brokers 3 --dir ./data`,
 		Args: noArguments,
@@ -115,6 +119,9 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 		ready += "HTTP " + c.address + "\n"
 	}
 	err = f.announce(cmd.OutOrStdout(), ready)
+	if err == nil && c != nil {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "EXPLORE %s\n", pageAddress(c.address))
+	}
 	if err == nil {
 		<-cmd.Context().Done()
 	}
