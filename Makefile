@@ -7,6 +7,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 LISTEN ?= 127.0.0.1:9092
+# Where the page and the control interface are.
+HTTP ?= 127.0.0.1:8080
 ARGS ?=
 
 # How many times make crash kills the broker.
@@ -26,9 +28,9 @@ build: ## build bin/kshare
 	@$(GO) build -o bin/kshare ./cmd/kshare
 
 .PHONY: run
-run: build ## run a fake Kafka on 127.0.0.1:9092; ARGS adds flags of kshare serve
-	@echo "kshare serves Kafka clients on $(LISTEN) until Ctrl-C; bootstrap servers: $(LISTEN)"
-	@exec bin/kshare serve --listen $(LISTEN) $(ARGS)
+run: build ## run a fake Kafka on 127.0.0.1:9092 and its page on 127.0.0.1:8080; ARGS adds flags of kshare serve
+	@echo "kshare serves Kafka clients on $(LISTEN) until Ctrl-C; bootstrap servers: $(LISTEN). EXPLORE says where a browser sees what they do."
+	@exec bin/kshare serve --listen $(LISTEN) --http $(HTTP) $(ARGS)
 
 .PHONY: test
 test: ## run all tests that need Go alone

@@ -135,3 +135,6 @@ func (sp *sharePartition) tell(action string, more func(*ShareChange)) {
 	}
 	to.ShareChanged(s)
 }
+
+// Follower is the follower that is set, nil for none.
+func (f *Followed) Follower() Follower { return f.now() }

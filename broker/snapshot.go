@@ -227,7 +227,9 @@ func (c *Cluster) knownTimers() map[*lockedTimer]*TimerState {
 	note(c.groups.deadline.timer, nil)
 	note(c.transactions.deadline.timer, nil)
 	for _, n := range c.nodes {
-		other(n.fencing, fmt.Sprintf("node %d is fenced", n.id))
+		if n.fencing != nil {
+			other(n.fencing, fmt.Sprintf("node %d is fenced", n.id))
+		}
 	}
 	wait := func(t clock.Timer, p *partition, w TimerState) {
 		l, ok := t.(*lockedTimer)
@@ -241,7 +243,9 @@ func (c *Cluster) knownTimers() map[*lockedTimer]*TimerState {
 	}
 	for _, t := range c.sortedTopics() {
 		for _, p := range t.partitions {
-			other(p.loading, fmt.Sprintf("the coordinator of %s has loaded", p))
+			if p.loading != nil {
+				other(p.loading, fmt.Sprintf("the coordinator of %s has loaded", p))
+			}
 			for _, w := range p.fetchWaiters.list {
 				wait(w.timer, p, TimerState{Kind: TimerWait, Client: w.fetch.request.header.ClientID})
 			}

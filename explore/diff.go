@@ -239,7 +239,10 @@ func (d *differ) sharePartition(old, now *SharePartition) {
 	}
 	for _, x := range transitions(old, now, d.fate(now)) {
 		c := c
-		c.Kind, c.First, c.Last, c.From, c.To, c.Member = "record", x.first, x.last, x.from.state(), x.to.state(), x.to.Member
+		c.Kind, c.First, c.Last, c.From, c.To = "record", x.first, x.last, x.from.state(), x.to.state()
+		if x.to.Run != nil {
+			c.Member = x.to.Run.Member
+		}
 		d.add(c, "%s: %s %s -> %s", name, offsets(x.first, x.last), x.from.brief(), x.to.whole(d.now.Time))
 	}
 	if old.Known && old.StartOffset != now.StartOffset {

@@ -27,7 +27,7 @@ type Event struct {
 	Key        int16  `json:"key"`
 	Version    int16  `json:"version"`
 	Bytes      int    `json:"bytes"` // of the body
-	// Groups, Members and Partitions are what the request was about, at most MaxNames of each; a partition is like orders-0, a topic as a whole like orders.
+	// Groups, Members and Partitions are what the request was about, members by the script's names for them, at most MaxNames of each; a partition is like orders-0, a topic as a whole like orders.
 	Groups     []string `json:"groups"`
 	Members    []string `json:"members"`
 	Partitions []string `json:"partitions"`

@@ -253,7 +253,11 @@ func (s *Server) routes() http.Handler {
 		panic(err) // it is embedded
 	}
 	static := http.StripPrefix(Prefix, http.FileServerFS(files))
-	mux.HandleFunc("GET "+Prefix, func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc(Prefix, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			jsonhttp.Fail(w, jsonhttp.Refuse(http.StatusMethodNotAllowed, "the page is there for GET alone"))
+			return
+		}
 		w.Header().Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		static.ServeHTTP(w, r)
 	})

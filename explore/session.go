@@ -611,11 +611,19 @@ func (s *Session) Now() (State, *View) {
 	return state, view
 }
 
+// moment is Now with the hub of that moment.
 func (s *Session) moment() (State, *View, *hub) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refresh()
 	return s.state(), s.view, s.hub
+}
+
+// happened are events of a hub, as Events has them.
+func (s *Session) happened(h *hub, since uint64, limit int) ([]Event, uint64, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.eventsOf(h, since, limit)
 }
 
 // Watch returns a channel that has something in it whenever the session may have changed since it was last taken out, and is closed when the session ends, until forget is called.
@@ -680,20 +688,37 @@ func (s *Session) stepsFrom(since int) []Step {
 // Events are the events above since, the oldest first, limit of the newest, with the number of the last one and how many above since are not among them.
 func (s *Session) Events(since uint64, limit int) (events []Event, last, lost uint64) {
 	s.mu.Lock()
-	h := s.hub
-	s.mu.Unlock()
-	return h.find(since, limit)
+	defer s.mu.Unlock()
+	return s.eventsOf(s.hub, since, limit)
+}
+
+// eventsOf are events of a hub, with the script's names for members.
+func (s *Session) eventsOf(h *hub, since uint64, limit int) (events []Event, last, lost uint64) {
+	events, last, lost = h.find(since, limit)
+	for i := range events {
+		s.named(&events[i])
+	}
+	return events, last, lost
+}
+
+// named puts the script's names for members into an event.
+func (s *Session) named(e *Event) {
+	names := []string{}
+	for _, id := range e.Members {
+		names = append(names, s.play.Name(id))
+	}
+	e.Members = names
 }
 
 // Event is an event with its message. It fails for one that is forgotten or never was.
 func (s *Session) Event(n uint64) (Decoded, error) {
 	s.mu.Lock()
-	h := s.hub
-	s.mu.Unlock()
-	d, ok := h.decoded(n)
+	defer s.mu.Unlock()
+	d, ok := s.hub.decoded(n)
 	if !ok {
-		return d, fmt.Errorf("there is no event %d: the last %d are remembered, up to %d", n, MaxEvents, h.lastEvent())
+		return d, fmt.Errorf("there is no event %d: the last %d are remembered, up to %d", n, MaxEvents, s.hub.lastEvent())
 	}
+	s.named(&d.Event)
 	return d, nil
 }
 

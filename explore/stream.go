@@ -97,7 +97,6 @@ type follower struct {
 	before  *View
 	last    uint64 // the last event that was told
 	hub     *hub   // whose events they were: a run that is made anew begins anew
-	count   uint64
 }
 
 // next makes an update, false where nothing has happened since the last one.
@@ -115,7 +114,7 @@ func (f *follower) next() (*Update, bool) {
 	if f.before != nil {
 		u.Changes, _ = diff(f.before, view)
 	}
-	u.Events, f.last, u.Lost = h.find(f.last, maxEventsAnswered)
+	u.Events, f.last, u.Lost = f.session.happened(h, f.last, maxEventsAnswered)
 	f.before = view
 	return u, true
 }

@@ -432,7 +432,6 @@ func ExportFile(ctx context.Context, script, name string) error {
 func (t *Terminal) Candidates(line string) (from int, all []Candidate) {
 	fields := strings.Fields(line)
 	if len(fields) == 0 || len(fields) == 1 && !strings.HasSuffix(line, " ") {
-		from = len(line) - len(strings.TrimLeft(line, " "))
 		prefix := strings.TrimSpace(line)
 		for _, w := range words {
 			if strings.HasPrefix(w.name, prefix) && !isCommand(w.name) && (!w.scripted || t.session != nil) {

@@ -255,7 +255,7 @@ func (f *Field) setJSON(v reflect.Value, raw json.RawMessage) error {
 	if string(raw) == "null" {
 		return Refuse(http.StatusBadRequest, "the field %q is null: leave it out", f.Name)
 	}
-	if at.Type() == DurationType {
+	if at.Type() == DurationType || at.Type() == reflect.PointerTo(DurationType) {
 		var text string
 		if json.Unmarshal(raw, &text) != nil {
 			return f.wrong(at, string(raw))
