@@ -25,6 +25,7 @@ var limits = kshare.Limits{Topics: MaxTopics, Partitions: MaxPartitions, SharePa
 type names interface {
 	Name(member string) string
 	ProducerName(id int64) string
+	TopicName(id [16]byte) string
 }
 
 // looker makes views.
@@ -55,6 +56,11 @@ func (l *looker) producer(id int64) string {
 func (l *looker) topic(id [16]byte) string {
 	if name, ok := l.topics[id]; ok {
 		return name
+	}
+	if l.names != nil {
+		if name := l.names.TopicName(id); name != "" {
+			return name
+		}
 	}
 	return describe.UUIDText(id)
 }

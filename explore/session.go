@@ -112,6 +112,7 @@ func (s *Session) begin() {
 type lateNames struct{ s *Session }
 
 func (l lateNames) Name(id string) string        { return l.s.play.Name(id) }
+func (l lateNames) TopicName(id [16]byte) string { return l.s.play.TopicName(id) }
 func (l lateNames) ProducerName(id int64) string { return l.s.play.ProducerName(id) }
 
 // look makes the view anew.

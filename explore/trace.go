@@ -52,18 +52,25 @@ type (
 		Member string `json:"member"`
 	}
 	traceAcks struct {
-		Member   string     `json:"member"`
-		Acks     []traceAck `json:"acks"`
-		Producer *Staged    `json:"producer,omitempty"`
+		Member   string         `json:"member"`
+		Acks     []traceAck     `json:"acks"`
+		Producer *traceProducer `json:"producer,omitempty"` // of stage
 	}
 	traceAck struct {
 		First int64    `json:"first"`
 		Last  int64    `json:"last"`
 		Types []string `json:"types"` // one for all or one for each
 	}
-	traceResolve struct {
+	traceProducer struct {
 		ProducerID    int64 `json:"producerId"`
 		ProducerEpoch int16 `json:"producerEpoch"`
+	}
+	traceRecord struct {
+		LogPartition  int32      `json:"logPartition"`
+		Offset        int64      `json:"offset"`
+		Type          string     `json:"type"`
+		SnapshotEpoch int32      `json:"snapshotEpoch"`
+		State         *Persisted `json:"state"`
 	}
 	traceCode struct {
 		ErrorCode int16 `json:"errorCode"`
@@ -189,11 +196,11 @@ func (t *tracer) shareChanged(s *kshare.ShareChange, command int) {
 			a.Acks = append(a.Acks, x)
 		}
 		if s.Action == kshare.ActionStage {
-			a.Producer = &Staged{t.looker.producer(s.Staged.ProducerID), s.Staged.ProducerID, s.Staged.ProducerEpoch, ""}
+			a.Producer = &traceProducer{s.Staged.ProducerID, s.Staged.ProducerEpoch}
 		}
 		e.Arguments = a
 	case kshare.ActionResolve:
-		e.Arguments = traceResolve{s.Staged.ProducerID, s.Staged.ProducerEpoch}
+		e.Arguments = traceProducer{s.Staged.ProducerID, s.Staged.ProducerEpoch}
 	case kshare.ActionWritten:
 		e.Arguments = traceCode{s.ErrorCode}
 	}
@@ -220,7 +227,8 @@ func (t *tracer) appended(a *kshare.Appended, command int) {
 		eachRecord(h, a.Batch, func(offset int64, r *protocol.Record) {
 			if x, ok := decodeState(a, offset, r); ok {
 				y := t.looker.stateRecord(&x)
-				t.write(&TraceEvent{Time: e.Time, Command: command, Actor: "share coordinator", Action: "state-record", Group: y.Group, Topic: y.Topic, Partition: &y.Partition, Arguments: y})
+				t.write(&TraceEvent{Time: e.Time, Command: command, Actor: "share coordinator", Action: "state-record", Group: y.Group, Topic: y.Topic, Partition: &y.Partition,
+					Arguments: traceRecord{y.LogPartition, y.Offset, y.Type, y.SnapshotEpoch, y.State}})
 			}
 		})
 	case transactionTopic:

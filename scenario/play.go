@@ -126,6 +126,9 @@ func (p *Play) ProducerName(id int64) string {
 	return strings.Trim(p.runner.world.names.producers[id], "<>")
 }
 
+// TopicName is the script's name for a topic's id, "" where it has none.
+func (p *Play) TopicName(id [16]byte) string { return p.runner.world.byID[id] }
+
 // Known is what the script has names for, each in order.
 type Known struct {
 	Members    map[string][]string // by group
