@@ -239,6 +239,9 @@ func (s *Session) execute(ctx context.Context, n int, command string) ([]string,
 	defer cancel()
 	stop := context.AfterFunc(s.ending, cancel)
 	defer stop()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("the run was ended: %w", context.Cause(ctx))
+	}
 	s.hub.begin(n)
 	return s.play.Do(ctx, command)
 }
@@ -254,7 +257,7 @@ func (s *Session) explained(err error) error {
 
 // again makes the run anew of commands, and runs those that come then as new ones. What was known of the former is kept.
 func (s *Session) again(kept, then []entry) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), RunLimit, fmt.Errorf("the script took longer than %s of the machine's time, which is all that one may", RunLimit))
+	ctx, cancel := limited(context.Background())
 	defer cancel()
 	if err := s.play.Close(); err != nil {
 		return s.give(err)
@@ -277,6 +280,11 @@ func (s *Session) again(kept, then []entry) error {
 		}
 	}
 	return nil
+}
+
+// limited is a context that ends when a script has run for as long as one may.
+func limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, RunLimit, fmt.Errorf("the script took longer than %s of the machine's time, which is all that one may", RunLimit))
 }
 
 // give gives the session up.
@@ -440,6 +448,8 @@ func (s *Session) Edit(ctx context.Context, script string) (steps []Step, differ
 	if err := s.scripted(); err != nil {
 		return nil, 0, err
 	}
+	ctx, cancel := limited(ctx)
+	defer cancel()
 	entries, f, err := parse(script)
 	if err != nil {
 		return nil, 0, err

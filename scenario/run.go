@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -329,13 +330,32 @@ func (st *strand) lines() ([]string, error) {
 	}
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	for i, l := range lines {
-		if l = strings.TrimRight(l, " "); l == "" {
+		if l = strings.TrimRight(printable(l), " "); l == "" {
 			l = "." // a blank line would end the block
 		}
 		lines[i] = l
 	}
 	return lines, nil
 }
+
+// printable writes control characters as Go escapes them: a name may have any, and a scenario is text.
+func printable(l string) string {
+	if !strings.ContainsFunc(l, isControl) {
+		return l
+	}
+	var b strings.Builder
+	for _, c := range l {
+		if isControl(c) {
+			quoted := strconv.QuoteRune(c)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
 // rounding is what times are shown in: a real broker is late by less than half of it.
 const rounding = 500 * time.Millisecond
