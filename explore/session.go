@@ -183,7 +183,7 @@ func (s *Session) run(ctx context.Context, x *entry) error {
 	}
 	if err := s.perform(ctx, x); err != nil {
 		if s.live == nil {
-			err = errors.Join(err, s.again(s.entries, nil))
+			err = also(err, s.again(s.entries))
 		}
 		return s.explained(err)
 	}
@@ -255,8 +255,16 @@ func (s *Session) explained(err error) error {
 	return err
 }
 
-// again makes the run anew of commands, and runs those that come then as new ones. What was known of the former is kept.
-func (s *Session) again(kept, then []entry) error {
+// also is an error with a second one, if there is one.
+func also(err, second error) error {
+	if second == nil {
+		return err
+	}
+	return errors.Join(err, second)
+}
+
+// again makes the run anew of commands. What is known of their steps is kept.
+func (s *Session) again(kept []entry) error {
 	ctx, cancel := limited(context.Background())
 	defer cancel()
 	if err := s.play.Close(); err != nil {
@@ -271,14 +279,6 @@ func (s *Session) again(kept, then []entry) error {
 		s.remember(&kept[i])
 	}
 	s.look()
-	for i := range then {
-		if err := s.play.Check(then[i].command); err != nil {
-			return err
-		}
-		if err := s.perform(ctx, &then[i]); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -311,7 +311,7 @@ func (s *Session) undo(n int) (int, error) {
 	left, taken := s.entries[:len(s.entries)-n], slices.Clone(s.entries[len(s.entries)-n:])
 	slices.Reverse(taken)
 	undone := append(s.undone, taken...)
-	if err := s.again(left, nil); err != nil {
+	if err := s.again(left); err != nil {
 		return 0, err
 	}
 	s.undone = undone
@@ -414,7 +414,7 @@ func (s *Session) lengthen(ctx context.Context, whole string, x entry) (Step, er
 	s.entries = s.entries[:n-1]
 	s.changes -= len(last.step.Changes)
 	if _, err := s.execute(ctx, n, x.command); err != nil {
-		if again := s.again(append(s.entries, last), nil); again != nil {
+		if again := s.again(append(s.entries, last)); again != nil {
 			return Step{}, errors.Join(err, again)
 		}
 		return Step{}, err
@@ -472,7 +472,7 @@ func (s *Session) Edit(ctx context.Context, script string) (steps []Step, differ
 			return s.stepsFrom(same), s.differing(f), nil
 		}
 		s.entries = kept
-	} else if err = s.again(entries[:same], nil); err == nil {
+	} else if err = s.again(entries[:same]); err == nil {
 		for i := same; i < len(entries) && err == nil; i++ {
 			err = s.attempt(ctx, &entries[i], f, i)
 		}
@@ -482,7 +482,7 @@ func (s *Session) Edit(ctx context.Context, script string) (steps []Step, differ
 		}
 	}
 	if s.lost == nil {
-		err = errors.Join(err, s.again(before, nil))
+		err = also(err, s.again(before))
 		s.undone = undone
 	}
 	return nil, 0, err

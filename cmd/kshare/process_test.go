@@ -85,7 +85,7 @@ func (s *server) stop(t *testing.T, signal os.Signal) time.Duration {
 	require.NoError(t, s.cmd.Process.Signal(signal))
 	rest, err := s.stdout.ReadString(0) // to its end
 	require.ErrorContains(t, err, "EOF")
-	require.Empty(t, rest, "READY is all that goes to standard output")
+	require.Empty(t, rest, "nothing else goes to standard output")
 	require.NoError(t, s.cmd.Wait(), "%s", s.stderr)
 	require.NotContains(t, s.stderr.String(), "panic")
 	return time.Since(began)
