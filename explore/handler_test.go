@@ -292,6 +292,7 @@ func TestStream(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.InDelta(t, 6, len(r.updates), 1, "fifty changes within half a second")
 		for i := 1; i < len(r.at); i++ {
 			require.GreaterOrEqual(t, r.at[i].Sub(r.at[i-1]), updateEvery)
@@ -309,10 +310,12 @@ func TestStream(t *testing.T) {
 		require.EqualValues(t, last.State.LastEvent, events, "all events, once")
 		require.Contains(t, texts(last.Changes)[0], "appended")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Equal(t, 4, r.quiet)
 		n := len(r.updates)
 		s.ask("POST", "sessions/"+id+"/undo", object{}, nil)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Len(t, r.updates, n+1)
 		require.Empty(t, r.updates[n].Events, "what is run again is not told again")
 		s.ask("DELETE", "sessions/"+id, nil, nil)
@@ -366,6 +369,7 @@ func TestLive(t *testing.T) {
 		s.ask("POST", "sessions/live/do", object{"command": "produce orders-0 a", "write": true}, &ran)
 		require.Equal(t, []string{"orders-0: offset 0"}, ran.Steps[0].Shown)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		last := r.updates[len(r.updates)-1]
 		require.Contains(t, texts(last.Changes), "orders-0: offsets 0 appended")
 		require.NotEmpty(t, last.Events)
