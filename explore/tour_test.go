@@ -102,3 +102,28 @@ func TestParseTourRefuses(t *testing.T) {
 		assert.ErrorContains(t, err, reason, text)
 	}
 }
+
+// A tour typed command by command into a session shows what its file says.
+func TestToursInSessions(t *testing.T) {
+	for _, tour := range Tours() {
+		t.Run(tour.Name, func(t *testing.T) {
+			t.Parallel()
+			text, err := tourFiles.ReadFile("tours/" + tour.Name + ".txt")
+			require.NoError(t, err)
+			s := New()
+			defer s.Close()
+			var shown, wanted []string
+			for i, paragraph := range strings.Split(strings.TrimSpace(string(text)), "\n\n")[1:] {
+				for _, command := range tour.Steps[i].Commands {
+					step, err := s.Do(t.Context(), command)
+					require.NoError(t, err, command)
+					shown = append(shown, step.Shown...)
+				}
+				if _, expected, _ := strings.Cut(paragraph, "\n----"); strings.TrimSpace(expected) != "" {
+					wanted = append(wanted, strings.Split(strings.TrimPrefix(expected, "\n"), "\n")...)
+				}
+			}
+			assert.Equal(t, strings.Join(wanted, "\n"), strings.Join(shown, "\n"))
+		})
+	}
+}
