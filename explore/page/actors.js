@@ -33,7 +33,7 @@ export class Actors {
     const s = this.session, v = s.view;
     const now = s.now();
     const joined = new Set(s.changed.filter((c) => c.member && c.group === g.id).map((c) => c.member));
-    const members = g.members.slice(0, 100);
+    const members = g.members.toSorted((a, b) => a.name.localeCompare(b.name, "en", { numeric: true })).slice(0, 100);
     return h("article", { class: "card", "aria-label": `${g.type} group ${g.id}` },
       h("header", {}, h("h3", { text: g.id }), h("span", { class: "muted num", text: `${g.type}, epoch ${g.epoch}` }), h("span", { class: "space" }), h("span", { class: "tag", text: g.state })),
       members.length === 0 && h("p", { class: "empty", text: "No members." }),

@@ -100,12 +100,12 @@ export class Dock {
   }
 
   // members of an event by the names that people know.
-  who(e) { return e.members.length ? e.members.join(", ") : e.clientId || "connection " + e.connection; }
+  who(e) { return e.members.length ? e.members.map((m) => this.session.name(m)).join(", ") : e.clientId || "connection " + e.connection; }
 
   matches(e) {
     const f = this.filter;
     if (f.api && e.api !== f.api) return false;
-    if (f.member && !(e.members.includes(f.member) || (!e.members.length && e.clientId === f.member))) return false;
+    if (f.member && !(e.members.some((m) => this.session.name(m) === f.member) || (!e.members.length && e.clientId === f.member))) return false;
     if (f.partition && !e.partitions.some((p) => p === f.partition || f.partition.startsWith(p + "-"))) return false;
     if (f.text && !`${e.api} ${this.who(e)} ${e.groups.join(" ")} ${e.partitions.join(" ")} ${e.errors.join(" ")} ${e.outcome} ${e.reason || ""}`.toLowerCase().includes(f.text)) return false;
     return true;
@@ -125,7 +125,7 @@ export class Dock {
     const apis = new Set(), members = new Set(), partitions = new Set();
     for (const e of s.events) {
       apis.add(e.api);
-      if (e.members.length) e.members.forEach((m) => members.add(m)); else if (e.clientId) members.add(e.clientId);
+      if (e.members.length) e.members.forEach((m) => members.add(s.name(m))); else if (e.clientId) members.add(e.clientId);
       if (partitions.size < 300) e.partitions.forEach((p) => partitions.add(p));
     }
     this.options(this.apiSelect, "All requests", apis, "api");

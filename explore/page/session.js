@@ -29,6 +29,7 @@ export class Session extends EventTarget {
     this.queue = Promise.resolve();
     this.busy = 0;
     this.lockOf = new Map(); // the longest lock seen of a lock that runs: how much of it is left is drawn
+    this.names = new Map(); // names of members by their ids, also of those that have left
     this.source = null;
     this.closed = false;
   }
@@ -53,6 +54,7 @@ export class Session extends EventTarget {
       if (s.steps.length) s.began = ms(s.steps[0].began);
     }
     s.view = await get(s.path + "/view");
+    s.observeLocks();
     await s.loadEvents(true);
     if (s.live) s.follow();
     return s;
@@ -85,6 +87,7 @@ export class Session extends EventTarget {
 
   observeLocks() {
     const now = ms(this.view.time), seen = new Map();
+    for (const g of this.view.groups) for (const m of g.members) if (m.name !== m.id) this.names.set(m.id, m.name);
     for (const sp of this.view.sharePartitions) {
       for (const r of sp.runs) {
         if (!r.lockEnds) continue;
@@ -190,6 +193,8 @@ export class Session extends EventTarget {
     this.events = this.events.concat(fresh).slice(-MAX_EVENTS);
     this.lost = this.events[0].n - 1;
   }
+
+  name(member) { return this.names.get(member) || member; }
 
   event(n) { return get(`${this.path}/events/${n}`); }
 

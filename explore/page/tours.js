@@ -33,7 +33,10 @@ export class Guide {
     const at = this.at(session);
     if (at < 0 || at >= this.tour.steps.length) return;
     const behind = at > 0 ? this.ends[at - 1] : 0;
-    for (const command of this.tour.steps[at].commands.slice(session.steps.length - behind)) await session.do(command);
+    const from = session.steps.length;
+    for (const command of this.tour.steps[at].commands.slice(from - behind)) await session.do(command);
+    session.changed = session.steps.slice(from).flatMap((s) => s.changes);
+    session.tell("change");
   }
 
   async back(session) {
