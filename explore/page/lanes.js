@@ -100,9 +100,10 @@ export class Lane {
     this.partition = partition;
     this.topic = topic;
     this.index = partition ? partition.partition : sp.partition;
+    this.markers = (markers || []).filter((m) => m.topic === topic && m.partition === (partition ? partition.partition : sp.partition));
     this.changes = changes;
     this.log = { start: partition ? partition.startOffset : sp.startOffset, end: Math.max(partition ? Math.max(partition.endOffset, partition.highWatermark) : 0, sp && sp.known ? sp.endOffset : 0) };
-    this.rows = sp ? this.rowsOf(sp) : this.rowsOfLog(partition, markers || []);
+    this.rows = sp ? this.rowsOf(sp) : this.rowsOfLog(partition);
     this.name = `${topic}-${this.index}`;
     fill(this.title, this.name, sp && h("span", { class: "of", text: " in " + sp.group }));
     fill(this.tools, tools);
@@ -141,9 +142,9 @@ export class Lane {
     return rows;
   }
 
-  rowsOfLog(p, markers) {
+  rowsOfLog(p) {
     const rows = [];
-    const ends = markers.filter((m) => m.topic === this.topic && m.partition === p.partition).sort((a, b) => a.offset - b.offset);
+    const ends = this.markers.toSorted((a, b) => a.offset - b.offset);
     let at = p.startOffset;
     const until = (o, state) => { if (o > at) { rows.push({ first: at, last: o - 1, state, log: true }); at = o; } };
     for (const m of ends) {
@@ -355,13 +356,25 @@ export class Lane {
           g.font = "10.5px " + c.mono;
           g.textAlign = "center";
           g.textBaseline = "alphabetic";
-          g.fillText(clip(g, rec.value, w), x + w / 2, y + CELL + 11);
+          const text = clip(g, rec.value, w);
+          g.fillText(text, x + w / 2, y + CELL + 11);
+          if (this.aborted(rec)) {
+            const width = g.measureText(text).width;
+            g.fillRect(x + (w - width) / 2 - 1, y + CELL + 7, width + 2, 1);
+          }
         }
       }
       if (this.selected(o)) this.outline(g, c, x - 0.5, w + 1);
     }
     g.textAlign = "left";
     this.paintOwners(g, c, end);
+  }
+
+  // aborted tells whether a record belongs to a transaction that was aborted: the next marker of its producer says so.
+  aborted(rec) {
+    if (!rec.transactional) return false;
+    const end = this.markers.find((m) => m.offset > rec.offset && m.producerId === rec.producerId);
+    return !!end && end.type === "ABORT";
   }
 
   selected(o) {
@@ -659,6 +672,7 @@ export class Lane {
     const rec = this.session.record(this.topic, this.index, o);
     const value = rec && !rec.marker ? "\n" + (rec.key !== null && rec.key !== undefined && rec.key !== "" ? rec.key + ": " : "") + (rec.value === null ? "null" : rec.value.slice(0, 200)) : "";
     if (!r) return `${o}: ${this.sp ? "not handed out yet" : "in the log"}${value}`;
+    if (r.log && rec && this.aborted(rec)) return `${o}: a record of a transaction that was aborted${value}`;
     if (r.log) return `${o}: ${r.marker ? (r.marker.type === "COMMIT" ? "commit" : "abort") + ` marker of ${r.marker.producer}, epoch ${r.marker.producerEpoch}` : r.state === "open" ? "belongs to an open transaction, or lies behind one" : "a record"}${value}`;
     if (r.state === "done") return `${o}: done, below the start offset${value}`;
     let text = `${o}: ${stateName[r.state] || r.state}`;

@@ -20,7 +20,7 @@ export class Stage {
     this.txns = h("div");
     this.more = h("div");
     this.search = h("input", { type: "search", placeholder: "Find a partition", "aria-label": "Only lanes with this text", hidden: true, on: { input: () => { this.filter = this.search.value; this.update(); } } });
-    this.el = h("div", {}, h("div", { class: "head-row" }, bench && legend(), this.search), this.list, this.more, this.txns);
+    this.el = h("div", {}, bench && h("div", { class: "head-row" }, legend(), this.search), this.list, this.more, this.txns);
     this.empty = h("p", { class: "empty" });
   }
 
