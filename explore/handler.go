@@ -258,7 +258,7 @@ func (s *Server) routes() http.Handler {
 			jsonhttp.Fail(w, jsonhttp.Refuse(http.StatusMethodNotAllowed, "the page is there for GET alone"))
 			return
 		}
-		w.Header().Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		w.Header().Set("Content-Security-Policy", pagePolicy)
 		static.ServeHTTP(w, r)
 	})
 	return mux
@@ -415,7 +415,7 @@ func (s *Server) putScript(ctx context.Context, q *newScript) (any, error) {
 	return ran(x, x.Steps(0), differing), nil
 }
 
-// maxEventsAnswered bounds the events of an answer.
+// maxEventsAnswered bounds the events of an answer that was not asked for more.
 const maxEventsAnswered = 500
 
 func (s *Server) events(_ context.Context, q *eventsSince) (any, error) {
@@ -426,8 +426,8 @@ func (s *Server) events(_ context.Context, q *eventsSince) (any, error) {
 	if q.Limit == 0 {
 		q.Limit = maxEventsAnswered
 	}
-	if q.Limit < 1 || q.Limit > maxEventsAnswered {
-		return nil, jsonhttp.Refuse(http.StatusBadRequest, "limit: %d is not a number from 1 to %d", q.Limit, maxEventsAnswered)
+	if q.Limit < 1 || q.Limit > MaxEvents {
+		return nil, jsonhttp.Refuse(http.StatusBadRequest, "limit: %d is not a number from 1 to %d", q.Limit, MaxEvents)
 	}
 	events, last, lost := x.Events(q.Since, q.Limit)
 	return map[string]any{"events": events, "last": last, "lost": lost}, nil

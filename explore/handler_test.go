@@ -209,7 +209,7 @@ func TestStrangersOverHTTP(t *testing.T) {
 	require.Equal(t, 415, s.send("POST", prefix+"sessions", "{}", "Content-Type", "text/plain").Code)
 	require.Equal(t, 413, s.send("POST", prefix+"sessions", `{"script":"`+strings.Repeat("#", 1<<20)+`"}`).Code)
 	page := s.send("GET", Prefix, "")
-	require.Contains(t, page.Header().Get("Content-Security-Policy"), "default-src 'self'")
+	require.Equal(t, pagePolicy, page.Header().Get("Content-Security-Policy"))
 	require.Equal(t, "nosniff", page.Header().Get("X-Content-Type-Options"))
 	require.Contains(t, page.Body.String(), "<title>kshare")
 }

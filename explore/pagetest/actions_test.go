@@ -157,7 +157,7 @@ func TestClicksTypeTheScript(t *testing.T) {
 	p.until(`!document.querySelector("dialog")`)
 	p.calm()
 	p.click(`[data-key="workers/m1/Fetch"]`, "")
-	p.until(find("button", "Accept"))
+	p.until(`%s`, find("button", "Accept"))
 	p.click(`[data-key="workers/m1/Accept"]`, "")
 	p.until(`document.querySelector(".lane .facts").textContent.includes("start 3")`)
 	assert.Equal(t, []string{"topic orders", "config group workers share.auto.offset.reset=earliest", "join workers m1 orders", "produce orders-0 a b c", "fetch workers m1", "ack workers m1 orders-0 0-2=accept"}, p.commands())

@@ -47,8 +47,8 @@ func TestContrastAndNames(t *testing.T) {
 			look := func(what string) {
 				p.t.Helper()
 				assert.Equal(t, theme, js[string](p, `document.documentElement.dataset.theme`))
-				assert.Empty(t, js[[]string](p, lowContrast), what)
-				assert.Empty(t, js[[]string](p, nameless), what)
+				assert.Empty(t, js[[]string](p, `%s`, lowContrast), what)
+				assert.Empty(t, js[[]string](p, `%s`, nameless), what)
 				assert.Empty(t, js[[]string](p, `[...document.querySelectorAll("[id]")].map(e => e.id).filter((id, i, all) => all.indexOf(id) !== i)`), "ids that are there twice: %s", what)
 			}
 			p.open("")

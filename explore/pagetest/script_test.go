@@ -65,7 +65,7 @@ func TestLinksReplay(t *testing.T) {
 			assert.Equal(t, p.shown(), other.shown())
 			assert.Empty(t, other.notice())
 			lanes := `[...document.querySelectorAll(".lane canvas")].map(e => e.getAttribute("aria-label"))`
-			assert.Equal(t, js[[]string](p, lanes), js[[]string](other, lanes))
+			assert.Equal(t, js[[]string](p, `%s`, lanes), js[[]string](other, `%s`, lanes))
 		})
 	}
 }

@@ -74,7 +74,7 @@ func (p *tab) listen(ev any) {
 		}
 		p.trouble = append(p.trouble, "exception: "+text)
 	case *log.EventEntryAdded:
-		if e.Entry.Level == log.LevelError || e.Entry.Level == log.LevelWarning {
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
 			p.trouble = append(p.trouble, fmt.Sprintf("log: %s %s", e.Entry.Text, e.Entry.URL))
 		}
 	case *network.EventRequestWillBeSent:

@@ -72,7 +72,7 @@ func TestTours(t *testing.T) {
 					p.button("Next")
 				}
 			}
-			p.until(find("button", "More tours"))
+			p.until(`%s`, find("button", "More tours"))
 			assert.Empty(t, p.notice())
 			if told.Beside == "" {
 				commands, shown := golden(t, listed.Name)
