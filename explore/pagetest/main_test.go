@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,12 +104,15 @@ func start(args ...string) (address string, stop func(), err error) {
 	}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		if host, ok := strings.CutPrefix(lines.Text(), "HTTP "); ok {
-			go func() {
-				for lines.Scan() {
-				}
-			}()
-			return "http://" + host, stop, nil
+		address := ""
+		if page, ok := strings.CutPrefix(lines.Text(), "EXPLORE "); ok {
+			address = strings.TrimSuffix(page, "/explore/")
+		} else if host, ok := strings.CutPrefix(lines.Text(), "HTTP "); ok {
+			address = "http://" + host
+		}
+		if address != "" {
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return address, stop, nil
 		}
 	}
 	stop()

@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a test waits for what is to happen. Nothing depends on it but how long a failure takes.
-const patience = 30 * time.Second
+const patience = 20 * time.Second
 
 // tab is a page of the browser. At the end of its test it must have said nothing on the console, thrown nothing, refused nothing and asked nobody else for anything.
 type tab struct {
@@ -40,7 +40,7 @@ func newTab(t *testing.T, width, height int64) *tab {
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.listen))
 	p.ctx = ctx
 	t.Cleanup(cancel)
-	p.do(chromedp.EmulateViewport(width, height))
+	require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(width, height))) // the tab lives as long as the context of its first actions
 	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -110,17 +110,24 @@ func js[T any](p *tab, format string, args ...any) T {
 	return v
 }
 
-// until waits until an expression is true.
+// until waits until an expression is true. It asks by itself, since the page's policy forbids what would ask from inside.
 func (p *tab) until(format string, args ...any) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	expression := fmt.Sprintf(format, args...)
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingInterval(30*time.Millisecond))); err != nil {
-		var notice, text any
-		notice, _ = chromedp.Run(p.ctx, chromedp.Evaluate[any](`document.getElementById("notice").textContent`))
-		text, _ = chromedp.Run(p.ctx, chromedp.Evaluate[any](`document.getElementById("main").innerText.slice(0, 600)`))
-		require.NoError(p.t, err, "%s\nnotice: %v\npage: %v", expression, notice, text)
+	for {
+		met, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		if met && err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			notice, _ := chromedp.Run(p.ctx, chromedp.Evaluate[any](`document.getElementById("notice").textContent`))
+			text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[any](`document.getElementById("main").innerText.slice(0, 600)`))
+			require.FailNow(p.t, "this does not become true", "%s\nlast: %v\nnotice: %v\npage: %v", expression, err, notice, text)
+		case <-time.After(15 * time.Millisecond):
+		}
 	}
 }
 
