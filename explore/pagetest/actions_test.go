@@ -15,7 +15,7 @@ func base64URL(text string) string { return base64.RawURLEncoding.EncodeToString
 
 // everything is a script after which there is something of every kind to act on.
 const everything = `cluster brokers=3 kip1289=on
-topic orders replicas=3 assignment=1:2:3
+topic orders assignment=1:2:3
 topic invoices
 config group workers share.auto.offset.reset=earliest
 produce orders-0 a b c d e f

@@ -40,8 +40,8 @@ func TestContentSecurityPolicy(t *testing.T) {
 // What clients say is shown as text, wherever it is shown.
 func TestHostileText(t *testing.T) {
 	p := newTab(t, 1440, 900)
-	markup := `<img/src=x/onerror=window.pwned=1><script>window.pwned=1</script>`
-	p.script("topic orders\nconfig group workers share.auto.offset.reset=earliest\nproduce orders-0 " + markup + " \"</textarea></pre>&amp;\"\n" +
+	markup := `<img src=x onerror=window.pwned=1><script>window.pwned=1</script>`
+	p.script("topic orders\nconfig group workers share.auto.offset.reset=earliest\nproduce orders-0 \"" + markup + "\" \"</textarea></pre>&amp;\"\n" +
 		"join workers <b>m1</b> orders\nfetch workers <b>m1</b>\ninit-producer p1 txn=<i>payments</i>\nread orders-0\n")
 	require.Empty(t, p.notice())
 	assert.Zero(t, js[int](p, `document.querySelectorAll("main img, main script, main b b, main i:not(.swatch)").length`))

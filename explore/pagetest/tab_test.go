@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a test waits for what is to happen. Nothing depends on it but how long a failure takes.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 // tab is a page of the browser. At the end of its test it must have said nothing on the console, thrown nothing, refused nothing and asked nobody else for anything.
 type tab struct {

@@ -2,6 +2,7 @@ package pagetest
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,8 +29,10 @@ func get(t *testing.T, path string, answer any) {
 	require.NoError(t, err)
 	defer r.Body.Close()
 	require.Equal(t, http.StatusOK, r.StatusCode, path)
-	require.NoError(t, json.NewDecoder(r.Body).Decode(answer))
+	require.NoError(t, decode(r.Body, answer))
 }
+
+func decode(r io.Reader, answer any) error { return json.NewDecoder(r).Decode(answer) }
 
 // golden are the commands of a tour's file and what they show.
 func golden(t *testing.T, name string) (commands, shown []string) {
