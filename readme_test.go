@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,7 +68,7 @@ func (r *reader) run(t *testing.T, command string) {
 	words := strings.Fields(command)
 	switch {
 	case command == "make run":
-		serves(t, exec.Command("make", "-C", root, "-s", "run", "LISTEN=127.0.0.1:0"), true)
+		serves(t, exec.Command("make", "-C", root, "-s", "run", "LISTEN=127.0.0.1:0", "HTTP=127.0.0.1:0"), true)
 	case command == "make test":
 		text, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
 		require.NoError(t, err)
@@ -83,6 +84,8 @@ func (r *reader) run(t *testing.T, command string) {
 		}
 		require.NotEmpty(t, r.http, "the page has started no kshare with --http %s", controlAddress)
 		run(t, root, "bash", "-c", "curl --fail-with-body -S "+strings.ReplaceAll(strings.TrimPrefix(command, "curl "), controlAddress, r.http))
+	case words[0] == "bin/kshare" && words[1] == "explore":
+		r.explore(t, words[1:])
 	case words[0] == "bin/kshare" && (words[1] == "run" || words[1] == "diff" || words[1] == "commands" || words[1] == "kip1289"):
 		r.runScenario(t, words[1:])
 	case strings.HasPrefix(command, "bin/kshare serve "):
@@ -99,6 +102,69 @@ func (r *reader) run(t *testing.T, command string) {
 	default:
 		t.Fatalf("no test knows how to run %q: add it here", command)
 	}
+}
+
+// explore runs kshare explore, which somebody leaves at once; the kshare that it looks at is the one that the page has started.
+func (r *reader) explore(t *testing.T, words []string) {
+	cmd := exec.Command(r.binary, words...)
+	cmd.Dir = r.root
+	for i, w := range cmd.Args {
+		if w == "run.ndjson" {
+			cmd.Args[i] = filepath.Join(t.TempDir(), w)
+		}
+	}
+	if i := slices.Index(cmd.Args, "--attach"); i >= 0 {
+		require.NotEmpty(t, r.http, "the page has started no kshare with --http %s", controlAddress)
+		cmd.Args[i+1] = "http://" + r.http
+	}
+	if i := slices.Index(cmd.Args, "--http"); i >= 0 {
+		cmd.Args[i+1] = "127.0.0.1:0"
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		line, err := bufio.NewReader(out).ReadString('\n')
+		require.NoError(t, err)
+		require.Contains(t, line, "EXPLORE http://127.0.0.1:")
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		require.NoError(t, cmd.Wait())
+		return
+	}
+	cmd.Stdin = strings.NewReader("quit\n")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%v: %s", words, out)
+}
+
+var consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
+
+// What pages show of kshare explore is what it shows: the lines behind > are typed, the others are the answers.
+func TestTranscriptsOfThePages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the binary")
+	}
+	root, err := os.Getwd()
+	require.NoError(t, err)
+	binary := filepath.Join(t.TempDir(), "kshare")
+	run(t, root, "go", "build", "-o", binary, "./cmd/kshare")
+	found := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, block := range consoleBlock.FindAllStringSubmatch(string(text), -1) {
+			found++
+			var typed strings.Builder
+			for line := range strings.Lines(block[1]) {
+				if command, ok := strings.CutPrefix(line, "> "); ok {
+					typed.WriteString(command)
+				}
+			}
+			cmd := exec.Command(binary, "explore")
+			cmd.Dir, cmd.Stdin = t.TempDir(), strings.NewReader(typed.String())
+			out, err := cmd.Output()
+			require.NoError(t, err, page)
+			require.Equal(t, block[1], string(out), page)
+		}
+	}
+	require.Equal(t, 2, found)
 }
 
 // kafkaAddress is where the pages take a Kafka to be.

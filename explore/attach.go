@@ -117,7 +117,7 @@ func (a *Attached) Events(since uint64, limit int) ([]Event, uint64, uint64) {
 		Events     []Event
 		Last, Lost uint64
 	}
-	limit = min(limit, maxEventsAnswered)
+	limit = min(limit, MaxEvents)
 	if err := a.get(context.Background(), fmt.Sprintf("sessions/%s/events?since=%d&limit=%d", liveID, since, limit), &e); err != nil {
 		return nil, 0, 0
 	}

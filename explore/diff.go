@@ -81,12 +81,11 @@ func (d *differ) topics() {
 		case now == nil:
 			d.add(Change{Kind: "topic", Topic: old.Name}, "topic %s is gone", old.Name)
 			return
+		case now.Internal:
+			return // it is made where it is needed, and what is appended there is told elsewhere
 		case old == nil || old.ID != now.ID:
 			d.add(Change{Kind: "topic", Topic: now.Name}, "topic %s: %s", now.Name, plural(len(now.Partitions), "partition"))
 			old = &Topic{}
-		}
-		if now.Internal {
-			return // what is appended there is told elsewhere
 		}
 		for i := range now.Partitions {
 			was := Partition{Leader: now.Partitions[i].Leader, LeaderEpoch: now.Partitions[i].LeaderEpoch}

@@ -183,7 +183,7 @@ func TestMistakesOverHTTP(t *testing.T) {
 		{400, "POST", "/go", "step: -1 is below 0", object{"step": -1}},
 		{400, "POST", "/move", "one of both", object{}},
 		{409, "POST", "/move", "not by -1s", object{"by": "-1s"}},
-		{400, "GET", "/events?limit=501", "limit: 501", nil},
+		{400, "GET", "/events?limit=10001", "limit: 10001", nil},
 		{404, "GET", "/events/999", "there is no event 999", nil},
 		{404, "GET", "/records?topic=order&partition=0", "there is no partition order-0", nil},
 		{404, "GET", "/nothing", "there is nothing at GET", nil},
