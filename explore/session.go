@@ -242,7 +242,9 @@ func (s *Session) execute(ctx context.Context, n int, command string) ([]string,
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("the run was ended: %w", context.Cause(ctx))
 	}
-	s.hub.begin(n)
+	if s.live == nil { // beside those of a command of a running cluster there are those of others
+		s.hub.begin(n)
+	}
 	return s.play.Do(ctx, command)
 }
 

@@ -189,8 +189,12 @@ func (f *exploreFlags) lines(cmd *cobra.Command, b explore.Board, beside func(co
 			if err != nil {
 				return errors.Join(fmt.Errorf("standard input: %w", err), watching.end(stop))
 			}
-			if f.attach != "" {
-				<-ctx.Done() // a pipe that is closed still wants to see what happens
+			if f.attach != "" { // a pipe that is closed still wants to see what happens
+				select {
+				case <-ctx.Done():
+				case err := <-watching.ended:
+					return err
+				}
 			}
 			if err := watching.end(stop); err != nil {
 				return err
@@ -231,9 +235,6 @@ func (f *exploreFlags) terminal(ctx context.Context, in, out *os.File, b explore
 		io.Reader
 		io.Writer
 	}{in, out}, "> ")
-	if width, height, err := term.GetSize(int(out.Fd())); err == nil {
-		_ = screen.SetSize(width, height) // as wide as it is taken to be otherwise
-	}
 	t := explore.NewTerminal(b, screen)
 	completion := completing{terminal: t, screen: screen}
 	screen.AutoCompleteCallback = completion.key
@@ -252,6 +253,9 @@ func (f *exploreFlags) terminal(ctx context.Context, in, out *os.File, b explore
 		return err
 	}
 	for {
+		if width, height, err := term.GetSize(int(out.Fd())); err == nil && width > 0 {
+			_ = screen.SetSize(width, height) // it is taken to be as wide as before where it fails
+		}
 		line, err := screen.ReadLine()
 		if errors.Is(err, term.ErrPasteIndicator) {
 			err = nil
