@@ -123,6 +123,9 @@ func New(o Options) (*Cluster, error) {
 	c.faults.set.APIs = c.apis
 	if o.RequestLog > 0 {
 		c.requestLog = requestlog.New(o.RequestLog, c.apis)
+		if o.RequestLogBytes > 0 {
+			c.requestLog.Bound(o.RequestLogBytes)
+		}
 	}
 	if _, ok := o.Clock.(clock.Machine); ok {
 		c.maxIdle = max(0, o.Config.Values().Duration("connections.max.idle.ms"))

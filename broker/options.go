@@ -58,6 +58,8 @@ type Options struct {
 	Random io.Reader
 	// RequestLog is how many of the last requests are remembered, 0 for none.
 	RequestLog int
+	// RequestLogBytes bounds what they take together, 0 for requestlog.MaxBytes.
+	RequestLogBytes int
 	// Followed is where a follower is set, nil where there never is one.
 	Followed *Followed
 }

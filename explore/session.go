@@ -103,7 +103,7 @@ func (s *Session) begin() {
 	if s.tracer != nil {
 		s.tracer.looker.names = lateNames{s}
 	}
-	s.play = scenario.NewPlay(scenario.NewLocal(kshare.WithFollowed(followed)), scenario.Options{MaxShown: maxShown, MaxProduced: maxProduced})
+	s.play = scenario.NewPlay(scenario.NewLocal(kshare.WithFollowed(followed), kshare.WithRequestLogBytes(maxEventBytes)), scenario.Options{MaxShown: maxShown, MaxProduced: maxProduced})
 	s.entries, s.changes = nil, 0
 	s.look()
 }

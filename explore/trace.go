@@ -98,6 +98,7 @@ type tracer struct {
 	n      int
 	size   int
 	err    error
+	ended  bool
 	known  map[string]*SharePartition // by group and partition, as they were
 	looker looker
 }
@@ -126,6 +127,7 @@ func Export(ctx context.Context, script string, to io.Writer) error {
 	if err == nil {
 		err = t.out.Flush()
 	}
+	t.ended = true // what closing the run changes is no part of it
 	if end := s.Close(); err == nil {
 		err = end
 	}
@@ -133,7 +135,7 @@ func Export(ctx context.Context, script string, to io.Writer) error {
 }
 
 func (t *tracer) write(e *TraceEvent) {
-	if t.err != nil {
+	if t.err != nil || t.ended {
 		return
 	}
 	t.n++

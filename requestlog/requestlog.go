@@ -257,12 +257,16 @@ type Log struct {
 	oldest  uint64   // Seq of the oldest that is not forgotten
 	last    uint64   // Seq of the newest
 	bytes   int      // of all entries
+	most    int      // that bytes may be
 }
 
 // New makes a log of the last n requests, at least one, and of fewer where these would take more than MaxBytes, of a cluster that has the APIs.
 func New(n int, apis protocol.Catalog) *Log {
-	return &Log{apis: apis, entries: make([]*Entry, 0, n), oldest: 1}
+	return &Log{apis: apis, entries: make([]*Entry, 0, n), oldest: 1, most: MaxBytes}
 }
+
+// Bound has the log forget the oldest where the entries would take more than so many bytes, fewer than MaxBytes. It is called before anything is added.
+func (l *Log) Bound(bytes int) { l.most = min(bytes, MaxBytes) }
 
 // Add adds a request. Beyond the log's bounds the oldest are forgotten. Its Seq is set.
 func (l *Log) Add(e *Entry) {
@@ -292,7 +296,7 @@ func (l *Log) weigh(e *Entry) {
 	n := e.Weight()
 	l.bytes += n - e.size
 	e.size = n
-	for l.bytes > MaxBytes && l.oldest < l.last {
+	for l.bytes > l.most && l.oldest < l.last {
 		l.forget()
 	}
 }
