@@ -213,7 +213,7 @@ func TestBound(t *testing.T) {
 	l := requestlog.New(1000, protocol.Catalog{})
 	l.Bound(3 * requestlog.MaxBody)
 	for range 10 {
-		e := &requestlog.Entry{API: "Produce", Version: 9}
+		e := &requestlog.Entry{API: "Fetch", Key: 1, Version: 12}
 		e.SetRequest(make([]byte, requestlog.MaxBody))
 		l.Add(e)
 	}
