@@ -117,6 +117,19 @@ func (sp *sharePartition) overtake(w *sharepartition.Write) {
 	}
 }
 
+// overtakeAsRead keeps writes of the group that are still open from undoing what the share partition was read with: they are of one that was forgotten, which may
+// have taken for free what is staged, and for done what is not.
+func (sp *sharePartition) overtakeAsRead() {
+	for _, w := range sp.partition.openShareWrites {
+		if w.sp.group == sp.group {
+			w.write.StartOffset = min(w.write.StartOffset, sp.state.StartOffset())
+		}
+	}
+	if staged := sp.state.Staged(nil); len(staged) > 0 {
+		sp.overtake(&sharepartition.Write{Batches: staged})
+	}
+}
+
 // overlap tells whether any of the batches has an offset from first to last.
 func overlap(batches []sharepartition.StateBatch, first, last int64) bool {
 	return slices.ContainsFunc(batches, func(b sharepartition.StateBatch) bool { return b.FirstOffset <= last && first <= b.LastOffset })
