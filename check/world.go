@@ -52,7 +52,6 @@ type system struct {
 	model   Model
 	limits  sharepartition.Limits
 	draft   draft
-	memory  machines
 	key     sharecoordinator.Key
 	ids     map[int64]int8 // producers by their ids
 	names   [maxMembers]string
