@@ -68,6 +68,14 @@ bench: ## measure kshare beside kfake for some minutes and write docs/benchmarks
 interop: ## real clients against kshare; needs JDK 17, Maven, Python 3, Node 18 and Rust, and downloads what they use; ARGS=-short for fewer records
 	@KSHARE_INTEROP=1 $(GO) test -count=1 -timeout 40m -run '^TestInterop$$' ./interop $(ARGS)
 
+.PHONY: check
+check: build ## explore acknowledgements in transactions with two members, two records, a producer and every fault, at most two in a trace, for a minute or so
+	@bin/kshare check $(ARGS)
+
+.PHONY: check-table
+check-table: build ## explore the defaults and each unsafe switch of KIP-1289 for some minutes, and write the table of docs/kip-1289.md and testdata/scenarios/check
+	@bin/kshare check --table .
+
 .PHONY: differential
 differential: ## hold kshare against a running Apache Kafka for some ten minutes; needs JDK 17, Maven and 1 GB of memory, and downloads Kafka
 	@KSHARE_DIFFERENTIAL=short $(GO) test -count=1 -timeout 40m -v ./differential $(ARGS)

@@ -60,6 +60,7 @@ type reader struct {
 	root, binary string
 	http         string // where the control interface is of the kshare that the page has started
 	leave        func() // ends that kshare
+	trace        string // what kshare check has written last
 }
 
 // run runs one command of a page the way its reader would, in a directory of its own where it writes something.
@@ -88,6 +89,8 @@ func (r *reader) run(t *testing.T, command string) {
 		r.explore(t, words[1:])
 	case words[0] == "bin/kshare" && (words[1] == "run" || words[1] == "diff" || words[1] == "commands" || words[1] == "kip1289"):
 		r.runScenario(t, words[1:])
+	case words[0] == "bin/kshare" && words[1] == "check":
+		r.check(t, words[1:])
 	case strings.HasPrefix(command, "bin/kshare serve "):
 		cmd := exec.Command(binary, words[1:]...)
 		cmd.Dir = t.TempDir()
@@ -167,6 +170,22 @@ func TestTranscriptsOfThePages(t *testing.T) {
 	require.Equal(t, 2, found)
 }
 
+// check runs kshare check. A trace that it writes is there for the commands behind it; with a switch there is one.
+func (r *reader) check(t *testing.T, words []string) {
+	at := slices.Index(words, "--trace")
+	if at < 0 {
+		run(t, r.root, r.binary, words...)
+		return
+	}
+	require.Equal(t, "trace.txt", words[at+1])
+	r.trace = filepath.Join(r.t.TempDir(), words[at+1])
+	words[at+1] = r.trace
+	out, err := exec.Command(r.binary, words...).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "broken: ")
+	require.FileExists(t, r.trace)
+}
+
 // kafkaAddress is where the pages take a Kafka to be.
 const kafkaAddress = "127.0.0.1:9092"
 
@@ -179,6 +198,9 @@ func (r *reader) runScenario(t *testing.T, words []string) {
 			addrs, _, end := started(t, exec.Command(r.binary, "serve", "--listen", "127.0.0.1:0", "--timing", "kafka", "--config", "group.initial.rebalance.delay.ms=0"), false)
 			defer end()
 			words[i] = addrs
+		case "trace.txt":
+			require.NotEmpty(t, r.trace, "the page has written no trace")
+			words[i] = r.trace
 		case "report.xml":
 			words[i] = filepath.Join(dir, w)
 		case "my-scenario.txt":

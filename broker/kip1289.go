@@ -165,8 +165,8 @@ func (c *Cluster) tellLeader(k sharecoordinator.Key, decided []sharecoordinator.
 		}
 	}
 	for _, w := range sp.partition.openShareWrites {
-		if w.sp == sp && w.stages(resolved) {
-			w.ends = append(w.ends, resolved...)
+		if w.sp == sp {
+			w.ends = append(w.ends, w.decided(resolved)...)
 		}
 	}
 	sp.resolve(resolved)

@@ -131,6 +131,7 @@ func (c *Cluster) sharePartitionOf(p *partition, group string) (*sharePartition,
 		p.shareGroups = map[string]*sharePartition{}
 	}
 	p.shareGroups[group] = sp
+	sp.overtakeAsRead()
 	sp.tell(ActionLoad, nil)
 	if archiving := state.Archiving(nil, c.shareLimits(group).DeliveryCount); len(archiving) > 0 {
 		sp.sendDeadLetters(archiving, c.node(p.leader), p.leaderEpoch)
