@@ -153,7 +153,7 @@ export class Bench {
   // announce says what a step changed.
   announce() {
     const s = this.session;
-    if (s.live) return;
+    if (s.live || this.tour?.busy) return; // a tour says its caption
     const last = s.steps.at(-1);
     if (!last) return say("At the beginning");
     const texts = last.changes.slice(0, 4).map((c) => c.text);

@@ -86,7 +86,7 @@ addEventListener("pointerdown", (e) => {
   for (const open of document.querySelectorAll("details.menu[open]")) if (!open.contains(e.target)) open.open = false;
 });
 addEventListener("scroll", (e) => {
-  for (const open of document.querySelectorAll("details.menu[open]")) if (!open.contains(e.target)) open.open = false;
+  for (const open of document.querySelectorAll("details.menu[open]")) if (e.target !== document && e.target.contains(open)) open.open = false; // its place has moved
 }, true);
 
 let spoken = "";

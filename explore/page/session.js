@@ -115,7 +115,7 @@ export class Session extends EventTarget {
   do(command) {
     return this.serial(async () => {
       const run = await post(this.path + "/do", this.live ? { command, write: true } : { command });
-      this.took(run);
+      await this.took(run);
       return run;
     });
   }
@@ -199,21 +199,21 @@ export class Session extends EventTarget {
   event(n) { return get(`${this.path}/events/${n}`); }
 
   // recordsOf asks for the records of a range that are not known yet, and tells "records" when they are. What is known is in this.records by topic-partition@offset.
-  async recordsOf(topic, partition, first, last) {
+  recordsOf(topic, partition, first, last) {
     const key = (o) => topic + "-" + partition + "@" + o;
     let from = first;
     while (from <= last && this.records.has(key(from))) from++;
     if (from > last) return;
     for (let o = from; o <= last; o++) this.records.set(key(o), null); // asked for
-    try {
-      const limit = Math.min(200, last - from + 1);
-      const answer = await get(`${this.path}/records?topic=${encodeURIComponent(topic)}&partition=${partition}&offset=${from}&limit=${limit}`);
+    // behind what is under way, since that may take the partition away
+    this.queue = this.queue.then(async () => {
+      const p = this.view?.topics.find((t) => t.name === topic)?.partitions.find((x) => x.partition === partition);
+      if (this.closed || !p || p.highWatermark <= from) return;
+      const answer = await get(`${this.path}/records?topic=${encodeURIComponent(topic)}&partition=${partition}&offset=${from}&limit=${Math.min(200, last - from + 1)}`);
       for (const r of answer.records) this.records.set(key(r.offset), r);
       while (this.records.size > MAX_RECORDS) this.records.delete(this.records.keys().next().value);
       this.tell("records");
-    } catch {
-      // they were deleted meanwhile
-    }
+    }).catch(() => {}); // a lane without values is no loss
   }
 
   record(topic, partition, offset) { return this.records.get(topic + "-" + partition + "@" + offset) || null; }

@@ -55,7 +55,7 @@ func TestHostileText(t *testing.T) {
 	p.do(chromedp.MouseEvent("mouseMoved", at[0], at[1]))
 	p.until(`document.querySelector(".tip")?.textContent.includes(%s)`, quoted(markup))
 	p.filter("api", "Produce")
-	p.click(".row.request", "")
+	p.row(`.row.request`)
 	p.until(`document.querySelector(".decoded .tree")`)
 	p.button("Edit")
 	p.until(`document.querySelector("textarea").value.includes(%s)`, quoted(markup))

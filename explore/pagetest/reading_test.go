@@ -54,7 +54,7 @@ func TestContrastAndNames(t *testing.T) {
 			p.open("")
 			look("the first page")
 			p.script(everything + "ack workers m1 orders-0 1=accept\ntxn-ack workers m2 p1 orders-0 3=accept\nproduce orders-9 a\n")
-			p.click(`.row.request`, "")
+			p.row(`.row.request`)
 			p.until(`document.querySelector(".decoded .tree")`)
 			p.do(chromedp.Focus(chromedp.CSS(`.lane canvas`)))
 			p.press(kb.Home)
@@ -92,7 +92,7 @@ func TestContrastOfStates(t *testing.T) {
 	for _, theme := range []string{"light", "dark"} {
 		js[any](p, `document.documentElement.dataset.theme = %s`, quoted(theme))
 		low := js[[]string](p, `(() => {
-			const c = document.createElement("canvas").getContext("2d");
+			const c = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
 			const lum = s => { c.fillStyle = s; c.fillRect(0, 0, 1, 1); const f = [...c.getImageData(0, 0, 1, 1).data].slice(0, 3).map(x => { x /= 255; return x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4; }); return .2126 * f[0] + .7152 * f[1] + .0722 * f[2]; };
 			const css = getComputedStyle(document.documentElement), of = n => lum(css.getPropertyValue("--" + n).trim());
 			const ratio = (a, b) => (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
@@ -125,7 +125,6 @@ func TestTheme(t *testing.T) {
 func TestKeyboard(t *testing.T) {
 	p := newTab(t, 1440, 900)
 	p.open("")
-	said := func() string { return js[string](p, `document.getElementById("live").textContent`) }
 	focused := func() string { return js[string](p, `document.activeElement.textContent.trim()`) }
 	// from the beginning of the page to the first tour
 	p.press(kb.Tab)
@@ -134,17 +133,17 @@ func TestKeyboard(t *testing.T) {
 		require.Less(t, i, 10, "the first tour is not among the first stops")
 		p.press(kb.Tab)
 	}
-	p.press(kb.Enter)
+	p.enter()
 	p.until(`document.activeElement.dataset.key === "next"`)
-	p.press(kb.Enter)
+	p.enter()
 	p.until(`document.querySelector(".caption .step").textContent.includes("1 of")`)
-	assert.Contains(t, said(), "three partitions")
+	p.until(`document.getElementById("live").textContent.includes("three partitions")`)
 	for i := 2; i <= 8; i++ {
 		p.until(`document.activeElement.dataset.key === "next" && !document.activeElement.disabled`)
 		if i%2 == 0 {
 			p.press("n", chromedp.ModifierAlt)
 		} else {
-			p.press(kb.Enter)
+			p.enter()
 		}
 		p.until(`document.querySelector(".caption .step").textContent.includes("%d of")`, i)
 	}
@@ -162,10 +161,10 @@ func TestKeyboard(t *testing.T) {
 	p.until(`document.getElementById("live").textContent.startsWith("2: acquired by w2")`)
 	p.press(kb.ArrowUp)
 	p.press(kb.Home)
-	p.press(kb.Enter)
+	p.enter()
 	assert.Equal(t, "Accept", focused())
 	before := p.steps()
-	p.press(kb.Enter)
+	p.enter()
 	p.until(`document.querySelectorAll(".transcript li[data-step]:not(.undone)").length === %d`, before+1)
 	p.until(`document.getElementById("live").textContent.includes("ack workers w1 orders-0 0=accept: orders-0: ok")`)
 	p.until(`document.querySelector(".caption .text").textContent.includes("left the path")`)
@@ -173,11 +172,11 @@ func TestKeyboard(t *testing.T) {
 	p.until(`document.querySelectorAll(".transcript li[data-step]:not(.undone)").length === %d`, before)
 	// a menu
 	p.do(chromedp.Focus(chromedp.CSS(`[data-key="workers/w1/more"]`)))
-	p.press(kb.Enter)
+	p.enter()
 	p.until(`document.querySelector("details.menu[open] .list button")`)
 	p.press(kb.ArrowDown)
 	p.until(`document.activeElement.textContent === "Fetch…"`)
-	p.press(kb.Enter)
+	p.enter()
 	p.until(`document.querySelector("dialog") && document.querySelector("dialog").contains(document.activeElement)`)
 	p.press(kb.Escape)
 	p.until(`!document.querySelector("dialog") && document.activeElement.dataset.key === "workers/w1/more"`)

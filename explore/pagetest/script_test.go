@@ -16,10 +16,11 @@ const short = "topic orders\nproduce orders-0 a b\n"
 // A script is edited as text, runs anew, and a mistake in it is shown where it is and changes nothing.
 func TestEditTheScript(t *testing.T) {
 	p := newTab(t, 1440, 900)
+	p.expect("400")
 	p.script(short)
 	p.button("Edit")
 	p.until(`document.activeElement.tagName === "TEXTAREA"`)
-	assert.Contains(t, js[string](p, `document.querySelector("textarea").value`), "produce orders-0 a b\n----\norders-0: offsets 0-1")
+	assert.Contains(t, js[string](p, `document.querySelector("textarea").value`), "produce orders-0 a b\n----\norders: 1 partition\norders-0: offsets 0-1")
 	edit := func(text string) {
 		js[any](p, `document.querySelector("textarea").value = %s`, quoted(text))
 	}
@@ -37,6 +38,7 @@ func TestEditTheScript(t *testing.T) {
 	assert.Equal(t, "two more", js[string](p, `document.querySelector(".transcript .comment").textContent`))
 	// leaving the text leaves everything
 	p.button("Edit")
+	p.until(`document.activeElement.tagName === "TEXTAREA"`)
 	edit("topic other\n")
 	p.press(kb.Escape)
 	p.until(`document.querySelector(".transcript").checkVisibility()`)
@@ -98,7 +100,7 @@ func TestFiles(t *testing.T) {
 	p.until(`window.saved`)
 	assert.Equal(t, "scenario.txt", js[string](p, `window.savedAs`))
 	saved := js[string](p, `window.saved`)
-	assert.Contains(t, saved, "produce orders-0 a b\n----\norders-0: offsets 0-1\n")
+	assert.Contains(t, saved, "produce orders-0 a b\n----\norders: 1 partition\norders-0: offsets 0-1\n")
 	js[any](p, `(e => { const d = new DataTransfer(); d.items.add(new File([%s], "x.txt")); e.files = d.files; e.dispatchEvent(new Event("change")); })(document.querySelector('.script input[type="file"]'))`, quoted(saved+"\nproduce orders-0 c\n"))
 	p.until(`document.querySelectorAll(".transcript li[data-step]").length === 3`)
 	assert.Equal(t, []string{"topic orders", "produce orders-0 a b", "produce orders-0 c"}, p.commands())
@@ -120,7 +122,7 @@ func TestTheLineForCommands(t *testing.T) {
 	p.until(`document.querySelector(".prompt .hint").textContent.startsWith("produce PARTITION")`)
 	p.do(chromedp.KeyEvent("orders-0 c"))
 	p.press(kb.Escape)
-	p.press(kb.Enter)
+	p.enter()
 	p.until(`document.querySelectorAll(".transcript li[data-step]").length === 3`)
 	assert.Equal(t, "", js[string](p, `document.querySelector(".prompt input").value`))
 	p.press(kb.ArrowUp)

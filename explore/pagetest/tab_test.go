@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -164,6 +165,16 @@ func (p *tab) button(text string) {
 func (p *tab) press(keys string, modifiers ...chromedp.Modifier) {
 	p.t.Helper()
 	p.do(chromedp.KeyEvent(keys, chromedp.KeyModifiers(modifiers...)))
+}
+
+// enter presses Enter as a keyboard does: what a page prevents as the key goes down does not come as a character either.
+func (p *tab) enter() {
+	p.t.Helper()
+	for _, e := range []input.DispatchKeyEventParams{{Type: input.DispatchKeyEventTypeKeyDown, Text: "\r"}, {Type: input.DispatchKeyEventTypeKeyUp}} {
+		e.Key, e.Code, e.WindowsVirtualKeyCode = "Enter", "Enter", 13
+		_, err := chromedp.Call(p.ctx, input.DispatchKeyEvent, e)
+		require.NoError(p.t, err)
+	}
 }
 
 // open goes to an address of the page: what stands behind #.
