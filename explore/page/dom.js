@@ -52,16 +52,16 @@ export function menu(label, items, props = {}) {
   const summary = h("summary", { text: label, "aria-haspopup": "menu", "data-key": props["data-key"], title: props.title, "aria-label": props["aria-label"] });
   const el = h("details", { class: "menu " + (props.class || "") }, summary, list);
   const close = () => { el.open = false; };
-  el.addEventListener("toggle", () => {
-    if (!el.open) return;
+  summary.addEventListener("click", () => {
+    if (el.open) return;
     for (const other of document.querySelectorAll("details.menu[open]")) if (other !== el) other.open = false;
     fill(list, (typeof items === "function" ? items() : items).filter(Boolean).map((item) =>
       item === "-" ? h("hr") :
       item.head ? h("div", { class: "head", text: item.head }) :
-      h("button", { type: "button", role: "menuitem", text: item.text, title: item.title, disabled: !!item.disabled, "aria-checked": item.checked === undefined ? null : String(item.checked),
+      h("button", { type: "button", role: "menuitem", text: item.text, title: item.title, disabled: !!item.disabled,
         on: { click: () => { close(); summary.focus(); item.run(); } } })));
-    place(summary, list);
   });
+  el.addEventListener("toggle", () => { if (el.open) place(summary, list); });
   el.addEventListener("keydown", (e) => {
     const all = [...list.querySelectorAll("button:not(:disabled)")];
     const at = all.indexOf(document.activeElement);

@@ -172,6 +172,7 @@ func TestKeyboard(t *testing.T) {
 	p.until(`document.querySelectorAll(".transcript li[data-step]:not(.undone)").length === %d`, before)
 	// a menu
 	p.do(chromedp.Focus(chromedp.CSS(`[data-key="workers/w1/more"]`)))
+	p.until(`document.activeElement.dataset.key === "workers/w1/more"`)
 	p.enter()
 	p.until(`document.querySelector("details.menu[open] .list button")`)
 	p.press(kb.ArrowDown)
