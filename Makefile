@@ -76,6 +76,14 @@ check: build ## explore acknowledgements in transactions with two members, two r
 check-table: build ## explore the defaults and each unsafe switch of KIP-1289 for some minutes, and write the table of docs/kip-1289.md and testdata/scenarios/check
 	@bin/kshare check --table .
 
+.PHONY: page
+page: ## the explorer's page in Chromium, for some minutes; needs Chromium, and downloads what drives it; ARGS=-short for fewer records
+	@cd explore/pagetest && KSHARE_PAGE=1 $(GO) test -count=1 -timeout 20m . $(ARGS)
+
+.PHONY: screenshots
+screenshots: ## take the pictures of docs/pictures anew; needs Chromium, and downloads what drives it
+	@cd explore/pagetest && KSHARE_PAGE=1 $(GO) test -count=1 -run '^TestScreenshots$$' . -pictures ../../docs/pictures
+
 .PHONY: differential
 differential: ## hold kshare against a running Apache Kafka for some ten minutes; needs JDK 17, Maven and 1 GB of memory, and downloads Kafka
 	@KSHARE_DIFFERENTIAL=short $(GO) test -count=1 -timeout 40m -v ./differential $(ARGS)

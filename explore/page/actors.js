@@ -24,7 +24,7 @@ export class Actors {
         this.bench.canWrite && menu("Add", () => this.bench.items(actions.add(s)), { class: "small", "data-key": "add" }),
         this.bench.canWrite && menu("Break", () => this.bench.items(actions.faults(s)), { class: "small", "data-key": "break", title: "Have something go wrong" })),
       v.groups.length === 0 && h("p", { class: "empty", text: s.live ? "No groups yet." : "No groups yet. Add a topic, then a member." }),
-      v.groups.slice(0, 50).map((g) => this.group(g)),
+      v.groups.toSorted((a, b) => (b.type === "share") - (a.type === "share")).slice(0, 50).map((g) => this.group(g)),
       v.groups.length > 50 && h("p", { class: "muted", text: `and ${count(v.groups.length - 50 + v.more.groups, "group")} more` }),
       this.faults(v), this.nodes(v)));
   }
@@ -49,8 +49,7 @@ export class Actors {
         if (m.expires) lines.push(`out in ${duration(ms(m.expires) - now)}`);
         return h("div", { class: "member" + (joined.has(m.name) && !s.live ? " changed" : "") },
           h("div", { class: "who" }, h("b", { text: m.name }), h("span", { class: "muted num", text: `epoch ${m.epoch}` }), h("span", { class: "space" }), a && this.more(() => (share ? actions.shareMember(this.session.view, g, m, s) : actions.consumerMember(g, m)).more, m.name, key)),
-          h("div", { class: "facts", text: facts.join(" · ") }),
-          lines.length > 0 && h("div", { class: "facts num", title: "The epoch that its share session is at, and when it is removed unless it is heard of", text: lines.join(" · ") }),
+          h("div", { class: "facts num", title: "What it is assigned and holds, the epoch that its share session is at, and when it is removed unless it is heard of", text: facts.concat(lines).join(" · ") }),
           a && h("div", { class: "acts" }, this.act(a.often, key)));
       }),
       g.members.length > members.length && h("p", { class: "muted", text: `and ${count(g.members.length - members.length, "member")} more` }),

@@ -661,7 +661,7 @@ export class Lane {
     const s = this.selection();
     if (!s) { this.chosen.hidden = true; return; }
     this.chosen.hidden = false;
-    const what = s.first === s.last ? this.describe(s.first) : `${range(s.first, s.last)}: ` + summarise(s.rows, s.first, s.last);
+    const what = s.first === s.last ? this.describe(s.first).replace("\n", " \u00b7 ") : `${range(s.first, s.last)}: ` + summarise(s.rows, s.first, s.last);
     const active = this.chosen.contains(document.activeElement) ? document.activeElement.textContent : null;
     fill(this.chosen, h("span", { class: "what", text: what }), this.actions(this, s), button("Close", () => { this.choose(null); this.canvas.focus(); }, { class: "quiet small" }));
     if (active) [...this.chosen.querySelectorAll("button")].find((b) => b.textContent === active)?.focus();
@@ -670,13 +670,13 @@ export class Lane {
   describe(o) {
     const r = this.find(o);
     const rec = this.session.record(this.topic, this.index, o);
-    const value = rec && !rec.marker ? "\n" + (rec.key !== null && rec.key !== undefined && rec.key !== "" ? rec.key + ": " : "") + (rec.value === null ? "null" : rec.value.slice(0, 200)) : "";
+    const value = rec && !rec.marker ? "\n" + (rec.key !== null && rec.key !== undefined && rec.key !== "" ? rec.key + ": " : "") + (rec.value === null ? "null" : `\u201c${rec.value.slice(0, 200)}\u201d`) : "";
     if (!r) return `${o}: ${this.sp ? "not handed out yet" : "in the log"}${value}`;
     if (r.log && rec && this.aborted(rec)) return `${o}: a record of a transaction that was aborted${value}`;
     if (r.log) return `${o}: ${r.marker ? (r.marker.type === "COMMIT" ? "commit" : "abort") + ` marker of ${r.marker.producer}, epoch ${r.marker.producerEpoch}` : r.state === "open" ? "belongs to an open transaction, or lies behind one" : "a record"}${value}`;
     if (r.state === "done") return `${o}: done, below the start offset${value}`;
     let text = `${o}: ${stateName[r.state] || r.state}`;
-    if (r.member) text += " by " + r.member;
+    if (r.member) text += (r.state === "ACQUIRED" ? " by " : ", staged by ") + r.member;
     text += `, delivery count ${r.deliveryCount}`;
     if (r.lockEnds) { const left = ms(r.lockEnds) - this.session.now(); text += left > FOREVER ? ", without a lock that ends" : `, lock ends in ${duration(left)}`; }
     if (r.producer) text += `, ${r.producer.type} in the transaction of ${r.producer.producer}, epoch ${r.producer.producerEpoch}`;

@@ -48,11 +48,14 @@ export class Guide {
     const s = bench.session, at = this.at(s), all = this.tour.steps.length;
     const active = el.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     const text = at < 0 ? ["You have left the path of the tour. Everything goes on from here; Undo leads back."] : at === 0 ? [this.tour.about] : this.tour.steps[at - 1].text;
-    const attempt = (f) => async () => {
-      if (this.busy) return;
-      this.busy = true;
-      try { await f(); notice(""); } catch (err) { notice(err.message); } finally { this.busy = false; }
-      if (at >= 0) say(this.tour.steps[Math.max(0, this.at(s) - 1)].text.join(" "));
+    const attempt = (f) => () => {
+      // one after the other: a click while a step is under way is not lost
+      this.chain = (this.chain || Promise.resolve()).then(async () => {
+        this.busy = true;
+        try { await f(); notice(""); } catch (err) { notice(err.message); } finally { this.busy = false; }
+        const now = this.at(s);
+        if (now >= 0) say(now === 0 ? this.tour.about : this.tour.steps[now - 1].text.join(" "));
+      });
     };
     fill(el, h("section", { class: "caption", "aria-label": "Tour" },
       h("p", { class: "step", text: `${this.tour.title}${at > 0 ? ` · ${at} of ${all}` : at === 0 ? ` · ${all} steps` : ""}` }),
@@ -95,15 +98,16 @@ export class Beside {
 
   destroy() { for (const s of this.sides) { s.stage.destroy(); s.session.close(); } }
 
-  get at() { return this.sides[0].guide.at(this.sides[0].session); }
+  get at() { return Math.min(...this.sides.map((s) => s.guide.at(s.session))); }
 
-  async both(f) {
-    if (this.busy) return;
-    this.busy = true;
-    try { await Promise.all(this.sides.map(f)); notice(""); } catch (err) { notice(err.message); } finally { this.busy = false; }
-    this.update();
-    const at = this.at;
-    if (at > 0) say(this.sides.map((s) => `${s.tour.switch}: ${s.tour.steps[at - 1].text.join(" ")}`).join(" "));
+  // both does the same on both sides, behind what is under way.
+  both(f) {
+    this.chain = (this.chain || Promise.resolve()).then(async () => {
+      try { await Promise.all(this.sides.map(f)); notice(""); } catch (err) { notice(err.message); }
+      this.update();
+      const at = this.at;
+      if (at > 0) say(this.sides.map((s) => `${s.tour.switch}: ${s.tour.steps[at - 1].text.join(" ")}`).join(" "));
+    });
   }
 
   update() {

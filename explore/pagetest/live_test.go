@@ -36,7 +36,11 @@ func TestWatching(t *testing.T) {
 	if testing.Short() {
 		records = 50_000
 	}
-	bootstrap, web := serve(t, "--topic", "orders:3", "--config", "group.share.auto.offset.reset=earliest")
+	bootstrap, web := serve(t, "--topic", "orders:3")
+	r, err := http.Post(web+"/v1/scenarios", "application/json", strings.NewReader(`{"text": "config group workers share.auto.offset.reset=earliest\n"}`))
+	require.NoError(t, err)
+	_ = r.Body.Close()
+	require.Equal(t, http.StatusOK, r.StatusCode)
 	p := newTab(t, 1440, 900)
 	p.server = web
 	p.open("")
