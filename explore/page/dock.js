@@ -128,9 +128,9 @@ export class Dock {
       if (e.members.length) e.members.forEach((m) => members.add(s.name(m))); else if (e.clientId) members.add(e.clientId);
       if (partitions.size < 300) e.partitions.forEach((p) => partitions.add(p));
     }
-    this.options(this.apiSelect, "All requests", apis, "api");
-    this.options(this.memberSelect, "All members", members, "member");
-    this.options(this.partitionSelect, "All partitions", partitions, "partition");
+    this.options(this.apiSelect, "Request", apis, "api");
+    this.options(this.memberSelect, "Member", members, "member");
+    this.options(this.partitionSelect, "Partition", partitions, "partition");
     const items = [];
     const events = f.requests ? s.events.filter((e) => this.matches(e)) : [];
     if (s.live) {

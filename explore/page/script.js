@@ -163,14 +163,14 @@ export class Script {
 
   listenInput() {
     const el = this.input;
-    let asked = 0;
+    this.asked = 0;
     this.chosen = -1;
     const look = async () => {
-      const n = ++asked;
+      const n = ++this.asked;
       if (!el.value.trim()) return this.closeCandidates();
       try {
         const answer = await get(`${this.session.path}/complete?line=${encodeURIComponent(el.value.slice(0, el.selectionStart))}`);
-        if (n !== asked || document.activeElement !== el) return;
+        if (n !== this.asked || document.activeElement !== el) return;
         this.from = answer.from;
         this.showCandidates(answer.candidates.slice(0, 60));
       } catch { this.closeCandidates(); }
@@ -212,6 +212,7 @@ export class Script {
   }
 
   closeCandidates() {
+    this.asked++; // an answer that is on its way opens nothing
     this.candidates.hidden = true;
     this.input.setAttribute("aria-expanded", "false");
   }
@@ -229,8 +230,8 @@ export class Script {
     // from counts bytes: the line is cut as UTF-8
     const bytes = new TextEncoder().encode(this.input.value);
     const head = new TextDecoder().decode(bytes.slice(0, this.from));
-    this.input.value = head + c.text + (c.text.endsWith("=") ? "" : " ");
     this.closeCandidates();
+    this.input.value = head + c.text + (c.text.endsWith("=") ? "" : " ");
     this.input.focus();
     this.input.dispatchEvent(new Event("input"));
   }
