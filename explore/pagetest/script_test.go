@@ -152,3 +152,22 @@ func TestSwitches(t *testing.T) {
 	p.click(`dialog button.primary`, "")
 	p.until(`document.querySelector(".transcript .cmd").textContent === "cluster kip1289=on"`)
 }
+
+// A page that is loaded anew goes on where it was; a session that has ended says so.
+func TestReload(t *testing.T) {
+	p := newTab(t, 1440, 900)
+	p.open("")
+	p.button("An empty cluster")
+	p.until(`document.querySelector(".bench")`)
+	p.command("topic orders")
+	p.command("produce orders-0 a b")
+	p.do(chromedp.Reload())
+	p.until(`document.querySelectorAll(".transcript li[data-step]").length === 2`)
+	p.button("Undo")
+	p.until(`document.querySelectorAll(".transcript li.undone").length === 1`)
+	p.expect("404")
+	js[any](p, `fetch("api/sessions").then(r => r.json()).then(a => Promise.all(a.sessions.map(s => fetch("api/sessions/" + s.id, {method: "DELETE"}))))`)
+	p.button("Redo")
+	p.until(`!document.getElementById("notice").hidden`)
+	assert.Contains(t, p.notice(), "session")
+}
