@@ -197,6 +197,7 @@ func (p *tab) script(text string) {
 func (p *tab) calm() {
 	p.t.Helper()
 	p.until(`!document.querySelector('[aria-busy="true"]')`)
+	p.frame() // the transcript is painted with the next frame
 }
 
 // type_ types a command and waits until it has run, or was refused.

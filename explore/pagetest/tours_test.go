@@ -78,6 +78,7 @@ func TestTours(t *testing.T) {
 			p.until(`%s`, find("button", "More tours"))
 			assert.Empty(t, p.notice())
 			if told.Beside == "" {
+				p.calm()
 				commands, shown := golden(t, listed.Name)
 				assert.Equal(t, commands, p.commands())
 				assert.Equal(t, shown, p.shown())
