@@ -47,6 +47,7 @@ func (p *tab) openMenu(opener string) {
 	// the keyboard goes on in the menu
 	p.press(kb.ArrowDown)
 	p.until(`document.querySelector("details.menu[open] .list").contains(document.activeElement)`)
+	p.frame() // it has its place
 }
 
 // Every entry of every menu, and every button of a member, a producer, a node and a fault, types commands that are taken, and Undo takes them back.
