@@ -61,6 +61,7 @@ type Cluster struct {
 	stopSeeing func()
 
 	requestLog *requestlog.Log // nil where requests are not logged
+	tap        Tap             // nil where nobody is told what clients send
 
 	heavy sync.Mutex // held while a heavy request is handled, before mu
 
@@ -113,6 +114,7 @@ func New(o Options) (*Cluster, error) {
 		c.takeTransactionalAcks(o.KIP1289)
 	}
 	c.faults.set.APIs = c.apis
+	c.tap = o.Tap
 	if o.RequestLog > 0 {
 		c.requestLog = requestlog.New(o.RequestLog, c.apis)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"kshare/clock"
@@ -95,6 +96,9 @@ func (n *node) register(c *connection) bool {
 		return false
 	}
 	n.connections[c] = struct{}{}
+	if tap := n.cluster.tap; tap != nil {
+		tap.Opened(uint64(c.id), n.id, strings.TrimPrefix(c.clientHost(), "/"))
+	}
 	return true
 }
 

@@ -191,6 +191,7 @@ type session struct {
 	open    int  // acquired offsets that are neither acknowledged nor released
 	polls   ring // empty answers that waited
 	gaps    []gap
+	strayed mark // a request on another connection while one was in flight on the session's
 	missed  mark // another connection used the epoch of this session after it had ended
 }
 

@@ -100,6 +100,13 @@ func (j *Judge) Report(at time.Time) *Report {
 	return r
 }
 
+// Reset forgets the verdicts, and nothing of what the judge knows.
+func (j *Judge) Reset() {
+	for i := range j.tallies {
+		j.tallies[i] = tally{index: i}
+	}
+}
+
 // Sum makes the summary of the verdicts.
 func (r *Report) Sum() {
 	r.Summary, r.Failures, r.Warnings = map[Verdict]int{}, []string{}, []string{}

@@ -69,8 +69,18 @@ var sessionRules = []Rule{
 			}
 		})},
 	{ID: "share.session.conn.2", Level: Must, Source: "ShareSessionCache: the session ends with the connection that opened it", Says: "The requests of a session go over the connection that opened it.", checks: onShare(func(x *exam, r *request, s *shareRequest) {
-		if r.session.live() && s.epoch != 0 {
-			x.expect(r.session.conn == r.conn || r.session.conn.gone, []int{r.session.opened.no}, "%s goes over connection %d, the session was opened over connection %d", r.api.Name, r.conn.id, r.session.conn.id)
+		of := r.session
+		switch {
+		case !of.live() || s.epoch == 0:
+		case of.conn == r.conn && of.strayed.is():
+			x.wrong([]int{of.strayed.no}, "connection %d of the session is in use, and a request went over another one", r.conn.id)
+			of.strayed = mark{}
+		case of.conn == r.conn:
+			x.right()
+		case len(of.flight) > 0: // whose end the broker may not have noticed
+			of.strayed = r.mark
+		default:
+			x.wrong([]int{of.opened.no}, "%s goes over connection %d, the session was opened over connection %d", r.api.Name, r.conn.id, of.conn.id)
 		}
 	})},
 	{ID: "share.session.full.1", Level: Must, Source: "KIP-932", Says: "The ShareFetch that opens a session and the next one list every assigned partition that the node leads.", checks: onShare(func(x *exam, r *request, s *shareRequest) {

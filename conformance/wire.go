@@ -249,8 +249,8 @@ const (
 
 var (
 	legalSoftware = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
-	// uuidText is a UUID in its common form, or as Kafka writes it: 22 characters of base64.
-	uuidText = regexp.MustCompile(`^(?:[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{32}|[A-Za-z0-9_\-]{22})$`)
+	// uuidText is a UUID in its common form, or in base64: 22 characters, as Kafka writes it, perhaps padded.
+	uuidText = regexp.MustCompile(`^(?:[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{32}|[A-Za-z0-9_\-+/]{22}(?:==)?)$`)
 )
 
 // reopening counts how often a client has connected to a node again.
