@@ -13,6 +13,9 @@ import (
 // acknowledgeRules are about acknowledgements.
 var acknowledgeRules = []Rule{
 	{ID: "share.ack.owner.1", Level: Must, Source: "KIP-932: INVALID_RECORD_STATE", Says: "A member acknowledges only what it has acquired.", checks: onAcks(func(x *exam, r *request, p *sharePartition) {
+		if r.member == nil {
+			return
+		}
 		h := r.member.held(p.topicPartition)
 		judged := false
 		wrong := int64(-1)

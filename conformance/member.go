@@ -253,7 +253,7 @@ var memberRules = []Rule{
 		for _, tp := range s.forgotten {
 			l := r.conn.client.leaders[tp]
 			_, has := m.assignment[tp]
-			if has && r.session.parts[tp] != nil && !r.session.parts[tp].failed && l != nil && l.node == r.conn.node && len(l.wrong)+len(l.stale) == 0 && m.namesAt.no < m.assigned.no {
+			if has && r.session.parts[tp] != nil && !r.session.parts[tp].failed && l != nil && l.node == r.conn.node && m.namesAt.no < m.assigned.no {
 				x.wrong([]int{m.told.no, m.assigned.no}, "%s is forgotten while it is assigned: the last answer's assignment was null, which changes nothing", x.part(tp))
 				return
 			}

@@ -180,7 +180,7 @@ type session struct {
 	parts  map[topicPartition]*part
 	mode   int8
 	flight []*request
-	count  int  // requests
+	count  int  // ShareFetches after the one that opened it
 	unsure mark // an answer with an error other than those that end the session
 	code   int16
 	ended  ending
@@ -315,7 +315,6 @@ func (j *Judge) member(c *conn, group, id string) *member {
 		if _, old, evicted := j.members.put(k, m); evicted && old.client != nil {
 			delete(old.client.members, old)
 		}
-		j.byID.put(id, m)
 	}
 	m.client = c.client
 	c.client.members[m] = true
@@ -346,11 +345,12 @@ func (j *Judge) takeHeartbeat(r *request, q *kmsg.ShareGroupHeartbeatRequest) {
 	m.beats++
 	m.over = r.conn
 	r.conn.beats = m
+	j.byID.put(m.id, m)
 	m.flight = append(m.flight, r)
 	switch {
 	case q.MemberEpoch == 0:
 		m.left, m.fenced = mark{}, mark{}
-	case q.MemberEpoch < 0:
+	case q.MemberEpoch == -1:
 		m.left = r.mark
 		m.joined = false
 		delete(m.client.members, m)
@@ -372,7 +372,9 @@ func (j *Judge) takeShare(r *request) {
 		m.maxRecords = max(m.maxRecords, q.MaxRecords)
 	}
 	if s != nil {
-		s.count++
+		if r.share.fetch != nil {
+			s.count++
+		}
 		if s.live() && r.share.epoch != 0 {
 			s.flight = append(s.flight, r)
 		}
@@ -384,7 +386,7 @@ func (j *Judge) takeShare(r *request) {
 		if r.share.acknowledges() {
 			s.answers = 0
 		}
-		if r.share.epoch < 0 {
+		if r.share.epoch == -1 {
 			s.ended, s.since = byEpoch, r.mark
 		}
 	}
@@ -572,10 +574,15 @@ func (j *Judge) conclude(a *answer, code int16) {
 		m.sessions[r.conn.node] = s
 		j.relist(s, r, m)
 	case s.live() && epoch > 0:
-		s.next, s.unsure = following(epoch), mark{}
+		if s.unsure.is() {
+			s.next = following(epoch) // which the broker has taken
+		} else {
+			s.next = following(s.next)
+		}
+		s.unsure = mark{}
 		j.relist(s, r, m)
 	}
-	if epoch < 0 && code == errorcode.None && s != nil {
+	if epoch == -1 && code == errorcode.None && s != nil {
 		j.releaseAll(m, s)
 	}
 }

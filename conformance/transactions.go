@@ -116,7 +116,7 @@ var transactionRules = []Rule{
 			return
 		}
 		t := x.producers.transaction(id)
-		if t.next.is() {
+		if t.next.is() && t.endedBy == r.conn.client {
 			_, isEnd := r.q.(*kmsg.EndTxnRequest) // which may be a retry
 			x.expect(isEnd || pid == t.nextPID && epoch == t.nextEpoch, []int{t.next.no}, "%s has the producer id %d and epoch %d, EndTxn was answered with %d and %d", r.api.Name, pid, epoch, t.nextPID, t.nextEpoch)
 		}
@@ -199,9 +199,12 @@ func onBatch(f func(*exam, *request, *kmsg.ProduceRequest, *producedBatch)) chec
 	})
 }
 
+// onEnd makes a check of the ends of transactions. Whoever has lost the transactional id to another producer is not looked at.
 func onEnd(f func(*exam, *request, *kmsg.EndTxnRequest, *transaction)) checks {
 	return on(func(x *exam, r *request, q *kmsg.EndTxnRequest) {
-		f(x, r, q, x.producers.transaction(q.TransactionalID))
+		if t := x.producers.transaction(q.TransactionalID); !t.owned || q.ProducerID == t.pid && q.ProducerEpoch >= t.epoch {
+			f(x, r, q, t)
+		}
 	})
 }
 
@@ -246,6 +249,9 @@ func producerOf(r *request) (id string, pid int64, epoch int16, ok bool) {
 // transaction is what the judge knows of a transactional id.
 type transaction struct {
 	begun       mark // the InitProducerId or EndTxn before
+	owned       bool // an InitProducerId was answered, with
+	pid         int64
+	epoch       int16
 	added       map[string]bool
 	unresolved  map[string]int // batches and offset commits that are not answered well: the frame
 	work        bool
@@ -258,6 +264,7 @@ type transaction struct {
 	unknown     mark // an EndTxn whose answer was lost
 	endPID      int64
 	endEpoch    int16
+	endedBy     *client
 	fenced      mark
 	fencedPID   int64
 	fencedEpoch int16
@@ -374,7 +381,7 @@ func (m *producerModel) take(j *Judge, r *request) {
 		m.transaction(q.TransactionalID).unresolved["offsets of "+q.Group] = r.no
 	case *kmsg.EndTxnRequest:
 		t := m.transaction(q.TransactionalID)
-		t.endPID, t.endEpoch = q.ProducerID, q.ProducerEpoch
+		t.endPID, t.endEpoch, t.endedBy = q.ProducerID, q.ProducerEpoch, r.conn.client
 	case *protocol.InitProducerIDRequest:
 		if q.TransactionalID != nil {
 			t := m.transaction(*q.TransactionalID)
@@ -423,6 +430,7 @@ func (m *producerModel) learn(_ *Judge, a *answer) {
 			if p.ErrorCode == errorcode.None {
 				t.restart(a.mark)
 				t.next = mark{}
+				t.owned, t.pid, t.epoch = true, p.ProducerID, p.ProducerEpoch
 			} else {
 				t.fail(a, p.ErrorCode, q.ProducerID, q.ProducerEpoch)
 			}
@@ -478,6 +486,7 @@ func (m *producerModel) learn(_ *Judge, a *answer) {
 		t.restart(a.mark)
 		if q.Version >= 5 && p.ProducerID >= 0 {
 			t.next, t.nextPID, t.nextEpoch = a.mark, p.ProducerID, p.ProducerEpoch
+			t.pid, t.epoch = p.ProducerID, p.ProducerEpoch
 			m.give(p.ProducerID, p.ProducerEpoch)
 		}
 	case *kmsg.ProduceResponse:

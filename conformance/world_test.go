@@ -216,8 +216,8 @@ type consumer struct {
 	assigned            []tp
 	sessions            map[int32]*session
 	beatAt              time.Time
-	fetch               func(*kmsg.ShareFetchRequest) // changes each ShareFetch that is about to be sent
 	maxWait             int32
+	beside              []*consumer // whose heartbeats go on while time passes
 }
 
 type session struct {
@@ -332,8 +332,10 @@ func (c *consumer) join() {
 func (c *consumer) pass(d time.Duration) {
 	for ; d > 0; d -= time.Second {
 		c.wait(min(d, time.Second))
-		if c.clock.Now().Sub(c.beatAt) >= 5*time.Second {
-			c.beat(c.heartbeat(c.epoch))
+		for _, x := range append([]*consumer{c}, c.beside...) {
+			if x.clock.Now().Sub(x.beatAt) >= 5*time.Second {
+				x.beat(x.heartbeat(x.epoch))
+			}
 		}
 	}
 }
