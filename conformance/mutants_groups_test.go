@@ -28,7 +28,10 @@ func (c *consumer) owner() (epoch int32, owned []kmsg.ConsumerGroupHeartbeatRequ
 	c.find()
 	c.metadata()
 	p := c.next(0, nil)
-	for p.Assignment == nil || len(p.Assignment.Topics) == 0 {
+	for range 10 {
+		if p.Assignment != nil && len(p.Assignment.Topics) > 0 {
+			break
+		}
 		c.wait(5 * time.Second)
 		p = c.next(p.MemberEpoch, nil)
 	}
@@ -185,19 +188,41 @@ type producer struct {
 	epoch int16
 }
 
-// initialised gets a producer id.
-func (c *consumer) initialised(id *string) *producer {
+// findTransactional asks for the coordinator of the transactional id.
+func (c *consumer) findTransactional() int32 {
+	for range 50 {
+		q := kmsg.NewPtrFindCoordinatorRequest()
+		q.Version, q.CoordinatorType, q.CoordinatorKeys = 6, 1, []string{transactional}
+		if p := c.link(1).call(q).(*kmsg.FindCoordinatorResponse); p.Coordinators[0].ErrorCode == 0 {
+			return p.Coordinators[0].NodeID
+		}
+		c.wait(100 * time.Millisecond)
+	}
+	require.Fail(c, "no coordinator")
+	return -1
+}
+
+func initialisation(id *string) *protocol.InitProducerIDRequest {
 	q := protocol.NewInitProducerIDRequest()
 	q.Version, q.TransactionalID, q.TransactionTimeoutMillis = 5, id, 60_000
-	for {
-		p := c.link(1).call(q).(*protocol.InitProducerIDResponse)
+	return q
+}
+
+// initialised gets a producer id.
+func (c *consumer) initialised(id *string) *producer {
+	node := int32(1)
+	if id != nil {
+		node = c.findTransactional()
+	}
+	for range 50 {
+		p := c.link(node).call(initialisation(id)).(*protocol.InitProducerIDResponse)
 		if p.ErrorCode == 0 {
 			return &producer{c, id, p.ProducerID, p.ProducerEpoch}
 		}
 		c.wait(100 * time.Millisecond)
-		q = protocol.NewInitProducerIDRequest()
-		q.Version, q.TransactionalID, q.TransactionTimeoutMillis = 5, id, 60_000
 	}
+	require.Fail(c, "no producer id")
+	return nil
 }
 
 // batchOf makes a Produce of one batch.
@@ -234,18 +259,7 @@ var transactionMutants = []mutant{
 		c.link(1).call(p.batchOf(9, 0, 1, false))
 	}},
 	{rule: "txn.coord.1", what: "another node", opts: threeNodes, run: func(c *consumer) {
-		q := kmsg.NewPtrFindCoordinatorRequest()
-		q.Version, q.CoordinatorType, q.CoordinatorKeys = 6, 1, []string{transactional}
-		p := c.link(1).call(q).(*kmsg.FindCoordinatorResponse)
-		for p.Coordinators[0].ErrorCode != 0 {
-			c.wait(100 * time.Millisecond)
-			q = kmsg.NewPtrFindCoordinatorRequest()
-			q.Version, q.CoordinatorType, q.CoordinatorKeys = 6, 1, []string{transactional}
-			p = c.link(1).call(q).(*kmsg.FindCoordinatorResponse)
-		}
-		i := protocol.NewInitProducerIDRequest()
-		i.Version, i.TransactionalID, i.TransactionTimeoutMillis = 5, pointer(transactional), 60_000
-		c.link(p.Coordinators[0].NodeID%3 + 1).call(i)
+		c.link(c.findTransactional()%3 + 1).call(initialisation(pointer(transactional)))
 	}},
 	{rule: "txn.seq.1", what: "begins with 5", run: func(c *consumer) {
 		p := c.initialised(nil)

@@ -271,9 +271,9 @@ func (c *consumer) metadata() {
 
 // find asks for the coordinator.
 func (c *consumer) find() {
-	q := kmsg.NewPtrFindCoordinatorRequest()
-	q.Version, q.CoordinatorKeys = 6, []string{c.group}
-	for {
+	for range 50 {
+		q := kmsg.NewPtrFindCoordinatorRequest()
+		q.Version, q.CoordinatorKeys = 6, []string{c.group}
 		p := c.link(c.first()).call(q).(*kmsg.FindCoordinatorResponse)
 		if p.Coordinators[0].ErrorCode == 0 {
 			c.coordinator = p.Coordinators[0].NodeID
