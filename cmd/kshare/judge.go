@@ -24,7 +24,7 @@ func judgeCommand() *cobra.Command {
 those of any Kafka; here is what there is besides.`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(judgeListCommand(), judgeRecordingCommand(), judgeMergeCommand())
+	c.AddCommand(judgeListCommand(), judgeProxyCommand(), judgeRecordingCommand(), judgeMergeCommand())
 	return c
 }
 
