@@ -159,7 +159,7 @@ var acknowledgeRules = []Rule{
 		})
 	})},
 	{ID: "share.ack.done.1", Level: Must, Source: "KIP-932", Says: "When a member that has left disconnects, no acquisition of it is open.", checks: checks{closed: func(x *exam, c *conn) {
-		for _, m := range c.membersOf() {
+		for _, m := range c.speakers {
 			for _, node := range m.nodes() {
 				if s := m.sessions[node]; s.conn == c && m.left.is() {
 					x.expect(!s.live() || s.open == 0, []int{m.left.no}, "the member %q has left and %d records that it acquired from node %d are neither acknowledged nor released", m.id, s.open, node)

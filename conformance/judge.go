@@ -199,7 +199,8 @@ type conn struct {
 	gone        bool
 	firstID     string    // the client id of the first request
 	beats       *member   // whose heartbeat came over it last
-	speakers    []*member // whose ShareFetch or ShareAcknowledge did
+	speakers    []*member // whose requests did
+	speaks      map[*member]bool
 
 	nextBeats    *nextMember                  // whose heartbeat of a consumer group came over it last
 	given        map[string]givenID           // member ids that MEMBER_ID_REQUIRED gave, by group

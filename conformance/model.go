@@ -345,6 +345,7 @@ func (j *Judge) takeHeartbeat(r *request, q *kmsg.ShareGroupHeartbeatRequest) {
 	m.beats++
 	m.over = r.conn
 	r.conn.beats = m
+	r.conn.hears(m)
 	j.byID.put(m.id, m)
 	m.flight = append(m.flight, r)
 	switch {
@@ -362,9 +363,7 @@ func (j *Judge) takeShare(r *request) {
 	if m == nil {
 		return
 	}
-	if !slices.Contains(r.conn.speakers, m) && len(r.conn.speakers) < maxNames {
-		r.conn.speakers = append(r.conn.speakers, m)
-	}
+	r.conn.hears(m)
 	if r.share.acquires() {
 		m.asking = append(m.asking, r)
 	}
@@ -761,7 +760,7 @@ func (j *Judge) acquire(a *answer, m *member, s *session, tp topicPartition, p *
 
 // lose takes in the end of a connection.
 func (j *Judge) lose(c *conn) {
-	j.members.each(func(_ memberKey, m *member) {
+	for _, m := range c.speakers {
 		m.flight = slices.DeleteFunc(m.flight, func(r *request) bool { return r.conn == c })
 		m.asking = slices.DeleteFunc(m.asking, func(r *request) bool { return r.conn == c })
 		for _, s := range m.sessions {
@@ -778,9 +777,20 @@ func (j *Judge) lose(c *conn) {
 				}
 			}
 		}
-	})
+	}
 	j.groups.lose(j, c)
 	j.producers.lose(j, c)
+}
+
+// hears notes that a member speaks over the connection.
+func (c *conn) hears(m *member) {
+	if !c.speaks[m] && len(c.speakers) < maxNames {
+		if c.speaks == nil {
+			c.speaks = map[*member]bool{}
+		}
+		c.speaks[m] = true
+		c.speakers = append(c.speakers, m)
+	}
 }
 
 // failures counts the requests to a node that failed.

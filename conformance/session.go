@@ -159,7 +159,7 @@ var sessionRules = []Rule{
 		}
 		x.expect(r.session.ended != byEpoch, []int{r.session.since.no}, "%s closes a session that was closed before", r.api.Name)
 	}, closed: func(x *exam, c *conn) {
-		for _, m := range c.membersOf() {
+		for _, m := range c.speakers {
 			for _, node := range m.nodes() {
 				if s := m.sessions[node]; s.live() && s.conn == c && m.left.is() {
 					x.wrong([]int{m.left.no, s.opened.no}, "the member %q has left, and its connection to node %d ends with the session open", m.id, node)
@@ -244,6 +244,3 @@ func ordered[V any](m map[topicPartition]V) []topicPartition {
 		return cmp.Compare(a.index, b.index)
 	})
 }
-
-// membersOf are the members that speak over a connection.
-func (c *conn) membersOf() []*member { return c.speakers }
