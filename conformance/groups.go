@@ -56,7 +56,7 @@ var groupRules = []Rule{
 			switch {
 			case q.SubscribedTopicNames != nil && m.names != nil && sameNames(q.SubscribedTopicNames, m.names):
 				repeated = "SubscribedTopicNames"
-			case q.Topics != nil && m.reports > 0 && samePartitions(partitionsOf(q.Topics), m.reported):
+			case q.Topics != nil && m.reports > 0 && !m.unconfirmed && samePartitions(partitionsOf(q.Topics), m.reported):
 				repeated = "TopicPartitions"
 			}
 			x.expect(repeated == "", nil, "%s repeats what the broker knows", repeated)
@@ -208,20 +208,21 @@ var groupRules = []Rule{
 // nextMember is a member of a consumer group of KIP-848.
 type nextMember struct {
 	memberKey
-	client   *client
-	over     *conn
-	epoch    int32
-	before   int32
-	told     mark // the last answer without an error since it joined
-	failed   bool
-	fenced   mark
-	names    []string
-	asked    []string // by the heartbeat in flight
-	reports  int
-	reported map[topicPartition]bool
-	dropped  map[topicPartition]mark // reported once, not any more
-	assigned map[topicPartition]bool
-	gone     map[topicPartition]mark
+	client      *client
+	over        *conn
+	epoch       int32
+	before      int32
+	told        mark // the last answer without an error since it joined
+	failed      bool
+	fenced      mark
+	names       []string
+	asked       []string // by the heartbeat in flight
+	reports     int
+	unconfirmed bool // an assignment was answered since the last report
+	reported    map[topicPartition]bool
+	dropped     map[topicPartition]mark // reported once, not any more
+	assigned    map[topicPartition]bool
+	gone        map[topicPartition]mark
 }
 
 // classicMember is a member of a classic group.
@@ -379,7 +380,7 @@ func (g *groupModel) take(j *Judge, r *request) {
 			for tp := range now {
 				delete(m.dropped, tp)
 			}
-			m.reported = now
+			m.reported, m.unconfirmed = now, false
 			m.reports++
 		}
 	case *kmsg.FetchRequest:
@@ -446,7 +447,7 @@ func (g *groupModel) learn(j *Judge, a *answer) {
 						m.gone[tp] = a.mark
 					}
 				}
-				m.assigned = now
+				m.assigned, m.unconfirmed = now, true
 			}
 		}
 	case *kmsg.JoinGroupResponse:

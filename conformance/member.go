@@ -156,18 +156,21 @@ var memberRules = []Rule{
 		}
 		x.right()
 	}}},
-	{ID: "share.member.leave.1", Level: Should, Source: "ShareConsumerImpl", Says: "A consumer that leaves closes its sessions first.", checks: onBeat(
+	{ID: "share.member.leave.1", Level: Should, Source: "ShareConsumerImpl", Says: "A consumer that leaves closes its sessions before, or at the same time.", checks: onBeat(
 		func(x *exam, r *request, q *kmsg.ShareGroupHeartbeatRequest, m *member) {
 			if q.MemberEpoch != -1 || m.left.is() {
 				return
 			}
-			for _, node := range m.nodes() {
-				if s := m.sessions[node]; s.live() {
-					x.wrong([]int{s.opened.no}, "the heartbeat leaves while the session with node %d is open", node)
-					return
+			left := r.no
+			x.later(x.grace, func(x *exam) {
+				for _, node := range m.nodes() {
+					if s := m.sessions[node]; s.live() && m.left.no == left {
+						x.wrong([]int{left, s.opened.no}, "the member %q has left, and its session with node %d is open %s later", m.id, node, x.grace)
+						return
+					}
 				}
-			}
-			x.right()
+				x.right()
+			})
 		})},
 	{ID: "share.member.leave.2", Level: Must, Source: "KIP-932", Says: "A member that has left sends nothing until it joins again.", checks: checks{request: func(x *exam, r *request) {
 		m := r.member

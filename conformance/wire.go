@@ -208,7 +208,7 @@ var wireRules = []Rule{
 			c.throttled = mark{}
 		}
 	}}},
-	{ID: "wire.conn.1", Level: Should, Source: "KIP-144", Says: "A client backs off before it connects again: 20 times in 2 s at most.", checks: checks{request: func(x *exam, r *request) {
+	{ID: "wire.conn.1", Level: Should, Source: "KIP-144", Says: "A client backs off before it connects again where a connection was of no use: 20 times in 2 s at most.", checks: checks{request: func(x *exam, r *request) {
 		if r.conn.requests > 1 {
 			return
 		}
@@ -221,7 +221,7 @@ var wireRules = []Rule{
 		n := o.opened.add(r.conn.opened, reconnectWindow, maxReconnects+1)
 		x.expect(n <= maxReconnects, []int{o.opened.first()}, "the client has connected to node %d more than %d times within %s", r.conn.node, maxReconnects, reconnectWindow)
 	}, closed: func(_ *exam, c *conn) {
-		if c.client != nil {
+		if c.client != nil && c.requests <= 1 { // one that was of use is no failure to back off from
 			o := c.client.reopening(c.node)
 			o.closed = min(o.closed+1, maxReconnects)
 		}
