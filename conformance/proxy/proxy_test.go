@@ -69,7 +69,7 @@ func earliest(t *testing.T, client *kgo.Client, group string) {
 	require.NoError(t, err)
 }
 
-// produceAndShare has records go to the cluster and to a share consumer, through leaders that move, and returns how many came.
+// produceAndShare has records go to the cluster and to a share consumer, through leaders that move, and returns how many different ones came.
 func (s *stage) produceAndShare(t *testing.T, n int) int {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -80,15 +80,15 @@ func (s *stage) produceAndShare(t *testing.T, n int) int {
 		require.NoError(t, producer.ProduceSync(ctx, &kgo.Record{Topic: "orders", Partition: int32(i % 3), Value: []byte("v")}).FirstErr())
 	}
 	c := s.client(t, kgo.ClientID("consumer"), kgo.ConsumeTopics("orders"), kgo.ShareGroup("workers"))
-	got := 0
-	for more := 3; got < n && ctx.Err() == nil || more > 0; more-- {
+	got := map[[2]int64]bool{}
+	for more := 3; len(got) < n && ctx.Err() == nil || more > 0; more-- {
 		pctx, done := context.WithTimeout(ctx, time.Second)
 		fetches := c.PollFetches(pctx)
 		done()
-		got += fetches.NumRecords()
+		fetches.EachRecord(func(r *kgo.Record) { got[[2]int64{int64(r.Partition), r.Offset}] = true })
 	}
 	c.Close()
-	return got
+	return len(got)
 }
 
 // A client stays on the proxy for all nodes, whichever move, and is judged.
