@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kshare"
+	"kshare/conformance"
 )
 
 // franz-go breaks no MUST on one node, and on three whose leaders move.
@@ -81,4 +82,32 @@ func partitionLeader(c *kshare.Cluster) int32 {
 		}
 	}
 	return -1
+}
+
+// The judge sees answers as clients do: an error that a fault injects is one that they must react to.
+func TestJudgeSeesFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, err := kshare.Start(kshare.WithTopic("orders", 1), kshare.WithInMemoryNetwork(), kshare.WithJudge())
+		require.NoError(t, err)
+		defer cluster.Close()
+		for _, f := range []kshare.Fault{
+			{API: "ShareFetch", Nth: 3, Times: 1, Error: "SHARE_SESSION_NOT_FOUND"},
+			{API: "ShareGroupHeartbeat", Nth: 3, Times: 1, Error: "UNKNOWN_MEMBER_ID"},
+			{API: "ShareFetch", Nth: 8, Times: 1, Close: true, Stage: "after"},
+		} {
+			_, err = cluster.AddFault(f)
+			require.NoError(t, err)
+		}
+		c, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.Dialer(cluster.Dial), kgo.ConsumeTopics("orders"), kgo.ShareGroup("workers"))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		c.PollFetches(ctx)
+		cancel()
+		c.Close()
+		r := cluster.Judge().Report()
+		require.Empty(t, r.Failures)
+		for _, rule := range []string{"share.session.epoch.6", "share.member.fence.1", "share.member.id.1", "share.session.conn.1"} {
+			require.Contains(t, []conformance.Verdict{conformance.Pass, conformance.Noted}, r.Rule(rule).Verdict, rule)
+		}
+	})
 }

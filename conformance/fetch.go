@@ -91,12 +91,11 @@ var fetchRules = []Rule{
 			}
 		})
 	}}},
-	{ID: "share.fetch.meta.2", Level: Should, Source: "observation", Says: "A client asks for Metadata 10 times a second at most.", checks: on(func(x *exam, r *request, q *kmsg.MetadataRequest) {
-		c := r.conn.client
-		most := maxMetadata * max(1, len(c.members))
-		n := c.metadata.add(r.mark, metadataWindow, most+1)
-		x.expect(n <= most, []int{c.metadata.first()}, "more than %d Metadata requests within %s", most, metadataWindow)
-		if n > most {
+	{ID: "share.fetch.meta.2", Level: Should, Source: "observation", Says: "A client asks for Metadata 10 times a second over a connection at most.", checks: on(func(x *exam, r *request, q *kmsg.MetadataRequest) {
+		c := r.conn
+		n := c.metadata.add(r.mark, metadataWindow, maxMetadata+1)
+		x.expect(n <= maxMetadata, []int{c.metadata.first()}, "more than %d Metadata requests within %s on connection %d", maxMetadata, metadataWindow, c.id)
+		if n > maxMetadata {
 			c.metadata.clear()
 		}
 	})},

@@ -203,6 +203,7 @@ type conn struct {
 	speaks      map[*member]bool
 
 	nextBeats    *nextMember                  // whose heartbeat of a consumer group came over it last
+	metadata     ring                         // requests for it
 	given        map[string]givenID           // member ids that MEMBER_ID_REQUIRED gave, by group
 	positions    map[namedPartition]committed // where the records of the last Fetch ended
 	fetchRefused mark                         // the last Fetch was answered that its session is unknown
@@ -245,9 +246,7 @@ type client struct {
 	leaders  map[topicPartition]*leader
 	coords   bounded[string, *coordinator] // by key type and key
 	ids      bounded[string, *topicID]     // of topics, by name
-	highest  map[int16]int16               // version that it used, by key
-	metadata ring
-	asked    mark // the last Metadata request
+	asked    mark                          // the last Metadata request
 	reopened map[int32]*reopening
 	next     map[*nextMember]bool // members of consumer groups
 	reset    mark                 // the last request for offsets
@@ -367,7 +366,7 @@ func (j *Judge) attribute(c *conn, id string) {
 	cl, ok := j.clients.get(key)
 	if !ok {
 		cl = &client{
-			host: c.host, id: id, peak: map[int32]int{}, perNode: map[int32]int{}, members: map[*member]bool{}, highest: map[int16]int16{},
+			host: c.host, id: id, peak: map[int32]int{}, perNode: map[int32]int{}, members: map[*member]bool{},
 			leaders: map[topicPartition]*leader{}, coords: newBounded[string, *coordinator](maxNames), ids: newBounded[string, *topicID](maxNames),
 		}
 		if _, old, evicted := j.clients.put(key, cl); evicted {

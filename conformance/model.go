@@ -334,9 +334,6 @@ func (j *Judge) take(r *request) {
 	j.groups.take(j, r)
 	j.producers.take(j, r)
 	j.ktx.take(j, r)
-	if n := r.header.Version; n > r.conn.client.highest[r.header.Key] {
-		r.conn.client.highest[r.header.Key] = n
-	}
 }
 
 func (j *Judge) takeHeartbeat(r *request, q *kmsg.ShareGroupHeartbeatRequest) {

@@ -27,16 +27,12 @@ var wireRules = []Rule{
 				"%s has version %d, versions %d to %d were advertised", r.api.Name, r.header.Version, v[0], v[1])
 		}
 	}}},
-	{ID: "wire.api.3", Level: Should, Source: "KIP-35", Says: "The highest version is used that client and broker have in common.", checks: checks{request: func(x *exam, r *request) {
+	{ID: "wire.api.3", Level: Should, Source: "KIP-35", Says: "Requests of share groups have the highest version that Kafka 4.4 and the broker have in common.", checks: checks{request: func(x *exam, r *request) {
 		v, ok := r.conn.versions[r.header.Key]
-		if !ok {
+		if !ok || !isShareKey(r.header.Key) {
 			return
 		}
-		can := r.conn.client.highest[r.header.Key] // what it used elsewhere
-		if isShareKey(r.header.Key) {
-			can = r.api.MaxVersion
-		}
-		want := min(can, v[1])
+		want := min(r.api.MaxVersion, v[1])
 		x.expect(r.header.Version >= want, []int{r.conn.versionsAt.no}, "%s has version %d, version %d was advertised", r.api.Name, r.header.Version, want)
 	}}},
 	{ID: "wire.api.4", Level: Must, Source: "KIP-932: version 0 was that of the early access, which is incompatible", Says: "Version 0 of the APIs of share groups is never sent.", checks: onShareKeys(
