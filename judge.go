@@ -15,7 +15,8 @@ type Judge = live.Judge
 // JudgeReport is what a judge has to say: of each rule a verdict with its evidence.
 type JudgeReport = conformance.Report
 
-// WithJudge has a judge watch all clients, for Cluster.Judge. It sees answers as clients do, changed by faults. Without it nothing is spent on it.
+// WithJudge has a judge watch all clients, for Cluster.Judge. It sees answers as clients do, changed by faults. Direct connections, which scenarios
+// use, are not clients on a wire: they are not judged. Without it nothing is spent on it.
 func WithJudge() Option {
 	return func(o *options) error { o.judged = true; return nil }
 }

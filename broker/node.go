@@ -81,6 +81,7 @@ func (n *node) accept(l net.Listener, stopped <-chan struct{}) {
 // serve starts a goroutine that answers the connection's requests.
 func (n *node) serve(nc net.Conn) {
 	c := newConnection(n, nc)
+	c.tap = n.cluster.tap
 	n.cluster.connectionsMu.Lock()
 	defer n.cluster.connectionsMu.Unlock()
 	if !n.register(c) {
@@ -96,8 +97,8 @@ func (n *node) register(c *connection) bool {
 		return false
 	}
 	n.connections[c] = struct{}{}
-	if tap := n.cluster.tap; tap != nil {
-		tap.Opened(uint64(c.id), n.id, strings.TrimPrefix(c.clientHost(), "/"))
+	if c.tap != nil {
+		c.tap.Opened(uint64(c.id), n.id, strings.TrimPrefix(c.clientHost(), "/"))
 	}
 	return true
 }

@@ -54,7 +54,7 @@ type Options struct {
 	TimeStore storage.Store
 	// RequestLog is how many of the last requests are remembered, 0 for none.
 	RequestLog int
-	// Tap is told what clients and nodes send each other, nil for nobody.
+	// Tap is told what clients and nodes send each other over a network, which direct connections are not; nil for nobody.
 	Tap Tap
 }
 

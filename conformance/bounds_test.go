@@ -116,6 +116,12 @@ func FuzzObserve(f *testing.F) {
 	q := kmsg.NewPtrShareFetchRequest()
 	q.Version = 2
 	f.Add(kmsg.NewRequestFormatter().AppendRequest(nil, q, 1)[4:], []byte{0, 0, 0, 1, 0})
+	for _, q := range []kmsg.Request{kmsg.NewPtrShareGroupHeartbeatRequest(), kmsg.NewPtrShareAcknowledgeRequest(), kmsg.NewPtrProduceRequest(), kmsg.NewPtrFetchRequest(), kmsg.NewPtrConsumerGroupHeartbeatRequest()} {
+		q.SetVersion(min(q.MaxVersion(), 12))
+		p := q.ResponseKind()
+		f.Add(kmsg.NewRequestFormatter().AppendRequest(nil, q, 1)[4:], p.AppendTo([]byte{0, 0, 0, 1, 0}))
+		f.Add(kmsg.NewRequestFormatter().AppendRequest(nil, q, 1)[4:len(kmsg.NewRequestFormatter().AppendRequest(nil, q, 1))-1], p.AppendTo([]byte{0, 0, 0, 1, 0}))
+	}
 	f.Fuzz(func(t *testing.T, request, answer []byte) {
 		j := New(Options{})
 		at := time.Unix(0, 0)

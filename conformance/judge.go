@@ -404,7 +404,7 @@ func (j *Judge) send(c *conn, frame []byte) {
 	if r.flex && r.header.Key != apiVersionsKey {
 		body, err = protocol.SkipTags(body)
 	}
-	if err == nil {
+	if err == nil && r.q != nil { // an answer to what is no request tells nothing
 		if p := r.api.NewResponse(protocol.AnswerVersion(r.header.Key, r.header.Version, body)); p != nil && p.ReadFrom(body) == nil {
 			a.p = p
 		}

@@ -2,6 +2,8 @@ package conformance_test
 
 import (
 	"encoding/json"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -81,4 +83,39 @@ func TestFramesJudgedAgainGiveTheSameReport(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, string(first), string(second))
 	require.Equal(t, first, second)
+}
+
+// Frames with wrong bits in the middle of a session stop no judge, and the same wrong bits give the same report.
+func TestWrongBitsStopNoJudge(t *testing.T) {
+	w := newWorld(t, kshare.WithBrokers(3))
+	a := w.consumer("a")
+	a.steady()
+	for range 5 {
+		w.produce(0, 3)
+		for _, n := range a.nodes() {
+			a.poll(n)
+			if len(a.order(a.sessions[n])) > 0 {
+				a.accept(n)
+			}
+		}
+	}
+	a.leave()
+	for seed := range uint64(40) {
+		var reports [2][]byte
+		for i := range reports {
+			draw := rand.New(rand.NewPCG(seed, 1))
+			j := conformance.New(conformance.Options{})
+			for _, f := range w.frames {
+				f.Bytes = slices.Clone(f.Bytes)
+				if len(f.Bytes) > 0 && draw.IntN(8) == 0 {
+					f.Bytes[draw.IntN(len(f.Bytes))] ^= 1 << draw.IntN(8)
+				}
+				j.Observe(f)
+			}
+			var err error
+			reports[i], err = json.Marshal(j.Report(w.clock.Now().Add(time.Minute)))
+			require.NoError(t, err)
+		}
+		require.Equal(t, string(reports[0]), string(reports[1]), "seed %d", seed)
+	}
 }

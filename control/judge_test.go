@@ -1,6 +1,9 @@
 package control_test
 
 import (
+	"encoding/binary"
+	"io"
+	"net"
 	"net/http"
 	"testing"
 
@@ -18,18 +21,35 @@ func (a *api) brokenRules() (failures, warnings []string) {
 	return r.Failures, r.Warnings
 }
 
+// dial connects as a client does.
+func (a *api) dial() net.Conn {
+	c, err := a.cluster.Dial(a.t.Context(), "tcp", a.cluster.Addrs()[0])
+	require.NoError(a.t, err)
+	return c
+}
+
+// ask sends a request and waits for the beginning of its answer.
+func (a *api) ask(c net.Conn, q kmsg.Request) {
+	_, err := c.Write(kmsg.NewRequestFormatter().AppendRequest(nil, q, 1))
+	require.NoError(a.t, err)
+	var size [4]byte
+	_, err = io.ReadFull(c, size[:])
+	require.NoError(a.t, err)
+	_, err = io.ReadFull(c, make([]byte, binary.BigEndian.Uint32(size[:])))
+	require.NoError(a.t, err)
+}
+
 func TestJudge(t *testing.T) {
 	a := newAPI(t, kshare.WithJudge())
 	failures, warnings := a.brokenRules()
 	require.Empty(t, failures)
 	require.Empty(t, warnings)
 
-	d, err := a.cluster.OpenDirect(1)
-	require.NoError(t, err)
+	d := a.dial()
 	q := kmsg.NewPtrShareAcknowledgeRequest()
 	group, member := "workers", "7e0a7c3c-2f6b-4d2e-9f1a-6a4b2f1f0c01"
 	q.Version, q.GroupID, q.MemberID = 2, &group, &member
-	d.Send(kmsg.NewRequestFormatter().AppendRequest(nil, q, 1)[4:])
+	a.ask(d, q)
 	failures, _ = a.brokenRules()
 	require.Equal(t, []string{"wire.api.1", "wire.member.1", "share.session.epoch.4"}, failures)
 
@@ -37,7 +57,7 @@ func TestJudge(t *testing.T) {
 	failures, _ = a.brokenRules()
 	require.Empty(t, failures, "the verdicts are gone")
 
-	d.Send(kmsg.NewRequestFormatter().AppendRequest(nil, q, 2)[4:])
+	a.ask(d, q)
 	failures, _ = a.brokenRules()
 	require.NotEmpty(t, failures, "the connection is judged on")
 	a.post("/v1/reset", struct{}{}, nil)
