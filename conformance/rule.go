@@ -179,24 +179,10 @@ func (x *exam) tell(frames []int, format string, args ...any) {
 // maxEvidence is how many violations of a rule are told in full.
 const maxEvidence = 10
 
-// find is the rule with an id, nil where there is none.
-func find(id string) *Rule {
-	for i := range Rules {
-		if Rules[i].ID == id {
-			return &Rules[i]
-		}
-	}
-	return nil
-}
-
 // the keys of APIs that the judge knows more about than their versions.
 const (
-	produceKey         = 0
-	fetchKey           = 1
-	metadataKey        = 3
 	apiVersionsKey     = 18
 	shareHeartbeatKey  = 76
-	shareDescribeKey   = 77
 	shareFetchKey      = 78
 	shareAcknowledgeKy = 79
 )

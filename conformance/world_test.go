@@ -29,9 +29,8 @@ type world struct {
 	// edit changes answers before the judge and the client see them.
 	edit func(q kmsg.Request, p kmsg.Response)
 	// lose drops the answers of requests for ever.
-	lose    func(q kmsg.Request) bool
-	host    string
-	catalog protocol.Catalog
+	lose func(q kmsg.Request) bool
+	host string
 }
 
 const topic = "orders"
