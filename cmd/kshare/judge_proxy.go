@@ -37,7 +37,7 @@ func judgeProxyCommand() *cobra.Command {
     READY host:port[,host:port...]
 
 which is what a client takes as its bootstrap servers; addresses in answers lead back to the proxy. The listener of the cluster must be plaintext. The verdicts
-are printed at the end.`,
+are printed to standard error at the end.`,
 		Example: `  kshare judge proxy --upstream 127.0.0.1:9092 --listen 127.0.0.1:19092 --report report.html
   kshare judge proxy --upstream 127.0.0.1:9092 --fault 'api=ShareFetch nth=5 times=1 error=SHARE_SESSION_NOT_FOUND'`,
 		Args: noArguments,
@@ -93,5 +93,5 @@ func (f *proxyFlags) run(cmd *cobra.Command) error {
 	if err == nil {
 		<-cmd.Context().Done()
 	}
-	return errors.Join(err, p.Close(), judge.Recorded(), recorder.Close(), f.tell(cmd.OutOrStdout(), judge.Report()))
+	return errors.Join(err, p.Close(), judge.Recorded(), recorder.Close(), f.tell(cmd.ErrOrStderr(), judge.Report()))
 }

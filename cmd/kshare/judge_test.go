@@ -29,13 +29,14 @@ func breaks(t *testing.T, address string) {
 	require.NoError(t, err)
 }
 
-// ended ends a command that serves and returns what it has printed since it was ready.
+// ended ends a command that serves and returns what it has printed to standard error.
 func ended(t *testing.T, s *server) string {
 	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
-	out, err := io.ReadAll(s.stdout)
+	rest, err := io.ReadAll(s.stdout)
 	require.NoError(t, err)
+	require.Empty(t, rest, "READY is all that goes to standard output: who has read it may have gone")
 	require.NoError(t, s.cmd.Wait(), s.stderr.String())
-	return string(out)
+	return s.stderr.String()
 }
 
 var brokenRules = []string{"wire.api.1", "wire.member.1", "share.session.epoch.4"}

@@ -87,7 +87,7 @@ which is where the control interface is; GET /openapi.json describes it. Logs go
 	flags.IntVar(&f.requestLog, "request-log", 0, "`number` of requests that are remembered for the control interface, in 64 MiB at most; long ones without their records")
 	flags.StringVar(&f.http, "http", "", "`host:port` of the control interface, port 0 for a free one; without it there is none, and a port alone is on the loopback interface")
 	flags.StringArrayVar(&f.httpNames, "http-name", nil, "host `name` that the control interface is reached by, where that is neither localhost nor an address; may be repeated")
-	flags.BoolVar(&f.judge, "judge", false, "judge what clients put on the wire, and print the verdicts at the end")
+	flags.BoolVar(&f.judge, "judge", false, "judge what clients put on the wire, and print the verdicts to standard error at the end")
 	flags.StringArrayVar(&f.judgeReports, "judge-report", nil, "`file` to write the verdicts to at the end: .txt, .json, .xml (JUnit), .html or .svg (a badge); may be repeated")
 	flags.StringVar(&f.judgeRecord, "judge-record", "", "`file` to record all frames of clients in, for kshare judge recording")
 	flags.BoolVar(&f.judgeStrict, "judge-strict", false, "end with status 1 where a client has broken a MUST")
@@ -132,7 +132,7 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	}
 	err = errors.Join(err, c.stop(), cluster.Close())
 	if j := cluster.Judge(); j != nil {
-		err = errors.Join(err, j.Recorded(), recorder.Close(), f.tell(cmd.OutOrStdout(), j.Report()))
+		err = errors.Join(err, j.Recorded(), recorder.Close(), f.tell(cmd.ErrOrStderr(), j.Report()))
 	}
 	return err
 }
