@@ -54,15 +54,19 @@ func TimingNamed(name string) (Timing, bool) {
 type Option func(*options) error
 
 type options struct {
-	broker     broker.Options
-	listen     []string         // host:port of each node; a missing one is 127.0.0.1:0
-	listening  map[int32]string // host:port of each node that listens or has listened
-	advertise  []string
-	memory     *memorynet.Network
-	ports      *handover.Ports
-	properties []config.Property
-	openStore  func(*config.Static, *slog.Logger) (storage.Store, error) // nil for a store in memory that ends with the broker
-	keepTime   bool                                                      // the store keeps the time, because another process may go on with it
+	broker      broker.Options
+	listen      []string         // host:port of each node; a missing one is 127.0.0.1:0
+	listening   map[int32]string // host:port of each node that listens or has listened
+	advertise   []string
+	memory      *memorynet.Network
+	ports       *handover.Ports
+	properties  []config.Property
+	openStore   func(*config.Static, *slog.Logger) (storage.Store, error) // nil for a store in memory that ends with the broker
+	judged      bool
+	judgeClock  clock.Clock // nil for the cluster's
+	judgeRecord io.Writer   // nil for nowhere
+	judge       *Judge      // nil where none is asked for
+	keepTime    bool        // the store keeps the time, because another process may go on with it
 }
 
 // WithBrokers makes a cluster of n nodes, at least 1, each with an address of its own. Partitions are led across them.
@@ -218,6 +222,7 @@ func Start(opts ...Option) (*Cluster, error) {
 			return nil, fmt.Errorf("kshare: %w", err)
 		}
 	}
+	o.makeJudge()
 	c := &Cluster{memory: o.memory}
 	b, err := o.start()
 	if err != nil {
@@ -448,6 +453,9 @@ func (c *Cluster) Reset() error {
 	err := c.broker().Close()
 	c.options.ports.Keep(false)
 	var b *running
+	if c.options.judge != nil {
+		c.options.judge.Restart()
+	}
 	if err == nil {
 		c.options.raiseEpochs(c.broker())
 		b, err = c.options.start()

@@ -61,6 +61,36 @@ type reader struct {
 	http         string // where the control interface is of the kshare that the page has started
 	leave        func() // ends that kshare
 	trace        string // what kshare check has written last
+	dir          string // where the page's reports of the judge are, "" before the first
+}
+
+// judgeDir is where the reports and recordings of a page are: one command reads what another has written.
+func (r *reader) judgeDir() string {
+	if r.dir == "" {
+		r.dir = r.t.TempDir()
+	}
+	return r.dir
+}
+
+// judge runs kshare judge and its kin.
+func (r *reader) judge(t *testing.T, words []string) {
+	if words[1] != "proxy" {
+		run(t, r.judgeDir(), r.binary, words...)
+		return
+	}
+	i := slices.Index(words, kafkaAddress)
+	require.Positive(t, i, "the proxy stands in front of %s", kafkaAddress)
+	addrs, _, end := started(t, exec.Command(r.binary, "serve", "--listen", "127.0.0.1:0"), false)
+	defer end()
+	words[i] = addrs
+	cmd := exec.Command(r.binary, words...)
+	cmd.Dir = r.judgeDir()
+	serves(t, cmd, true)
+	for k, w := range words {
+		if w == "--report" {
+			require.FileExists(t, filepath.Join(cmd.Dir, words[k+1]))
+		}
+	}
 }
 
 // run runs one command of a page the way its reader would, in a directory of its own where it writes something.
@@ -87,6 +117,8 @@ func (r *reader) run(t *testing.T, command string) {
 		run(t, root, "bash", "-c", "curl --fail-with-body -S "+strings.ReplaceAll(strings.TrimPrefix(command, "curl "), controlAddress, r.http))
 	case words[0] == "bin/kshare" && words[1] == "explore":
 		r.explore(t, words[1:])
+	case words[0] == "bin/kshare" && words[1] == "judge":
+		r.judge(t, words[1:])
 	case words[0] == "bin/kshare" && (words[1] == "run" || words[1] == "diff" || words[1] == "commands" || words[1] == "kip1289"):
 		r.runScenario(t, words[1:])
 	case words[0] == "bin/kshare" && words[1] == "check":
@@ -94,7 +126,11 @@ func (r *reader) run(t *testing.T, command string) {
 	case strings.HasPrefix(command, "bin/kshare serve "):
 		cmd := exec.Command(binary, words[1:]...)
 		cmd.Dir = t.TempDir()
-		serves(t, cmd, false)
+		judged := strings.Contains(command, " --judge")
+		if judged {
+			cmd.Dir = r.judgeDir()
+		}
+		serves(t, cmd, judged)
 	case strings.HasPrefix(command, "go mod edit "):
 		dir := t.TempDir()
 		run(t, dir, "go", "mod", "init", "example")

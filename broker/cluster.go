@@ -64,6 +64,7 @@ type Cluster struct {
 	requestLog *requestlog.Log // nil where requests are not logged
 	followed   *Followed
 	random     io.Reader // of ids
+	tap        Tap       // nil where nobody is told what clients send
 
 	heavy sync.Mutex // held while a heavy request is handled, before mu
 
@@ -121,6 +122,7 @@ func New(o Options) (*Cluster, error) {
 		c.takeTransactionalAcks(o.KIP1289)
 	}
 	c.faults.set.APIs = c.apis
+	c.tap = o.Tap
 	if o.RequestLog > 0 {
 		c.requestLog = requestlog.New(o.RequestLog, c.apis)
 		if o.RequestLogBytes > 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"kshare/clock"
@@ -80,6 +81,7 @@ func (n *node) accept(l net.Listener, stopped <-chan struct{}) {
 // serve starts a goroutine that answers the connection's requests.
 func (n *node) serve(nc net.Conn) {
 	c := newConnection(n, nc)
+	c.tap = n.cluster.tap
 	n.cluster.connectionsMu.Lock()
 	defer n.cluster.connectionsMu.Unlock()
 	if !n.register(c) {
@@ -95,6 +97,9 @@ func (n *node) register(c *connection) bool {
 		return false
 	}
 	n.connections[c] = struct{}{}
+	if c.tap != nil {
+		c.tap.Opened(uint64(c.id), n.id, strings.TrimPrefix(c.clientHost(), "/"))
+	}
 	return true
 }
 

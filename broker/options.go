@@ -62,6 +62,21 @@ type Options struct {
 	RequestLogBytes int
 	// Followed is where a follower is set, nil where there never is one.
 	Followed *Followed
+	// Tap is told what clients and nodes send each other over a network, which direct connections are not; nil for nobody.
+	Tap Tap
+}
+
+// Tap is told what clients and nodes send each other, in the order in which it happens: an answer before it is sent, an end before the client can see it. It is
+// called from the goroutines of connections, under locks of the cluster too, and must not call the cluster. The bytes are valid until it returns.
+type Tap interface {
+	// Opened tells that a client has connected from a host.
+	Opened(conn uint64, node int32, host string)
+	// Received tells of a request, a frame without its length, whatever becomes of it.
+	Received(conn uint64, frame []byte)
+	// Sent tells of an answer, a frame without its length, as the client gets it. One that a fault gives a wrong length is not told.
+	Sent(conn uint64, frame []byte)
+	// Closed tells that the connection ends, once.
+	Closed(conn uint64)
 }
 
 // TopicSpec is a topic to be made at start.

@@ -150,6 +150,8 @@ func (d *describer) schema(t reflect.Type, as direction) object {
 		return object{"type": "number"}
 	case reflect.Slice:
 		return object{"type": "array", "items": d.schema(t.Elem(), as)}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": d.schema(t.Elem(), as)}
 	case reflect.Struct:
 		name := t.Name()
 		if d.schemas[name] == nil {

@@ -39,6 +39,10 @@ type serveFlags struct {
 	requestLog      int
 	http            string
 	httpNames       []string
+	judge           bool
+	judgeReports    []string
+	judgeRecord     string
+	judgeStrict     bool
 	kip1289         bool
 	kip1289Switches []string
 }
@@ -87,6 +91,10 @@ is for a browser: the page shows what happens in the cluster. Logs go to standar
 	flags.IntVar(&f.requestLog, "request-log", 0, "`number` of requests that are remembered for the control interface, in 64 MiB at most; long ones without their records")
 	flags.StringVar(&f.http, "http", "", "`host:port` of the control interface, port 0 for a free one; without it there is none, and a port alone is on the loopback interface")
 	flags.StringArrayVar(&f.httpNames, "http-name", nil, "host `name` that the control interface is reached by, where that is neither localhost nor an address; may be repeated")
+	flags.BoolVar(&f.judge, "judge", false, "judge what clients put on the wire, and print the verdicts to standard error at the end")
+	flags.StringArrayVar(&f.judgeReports, "judge-report", nil, "`file` to write the verdicts to at the end: .txt, .json, .xml (JUnit), .html or .svg (a badge); may be repeated")
+	flags.StringVar(&f.judgeRecord, "judge-record", "", "`file` to record all frames of clients in, for kshare judge recording")
+	flags.BoolVar(&f.judgeStrict, "judge-strict", false, "end with status 1 where a client has broken a MUST")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
 	return cmd
 }
@@ -106,9 +114,13 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := kshare.Start(opts...)
+	recorder, err := f.record()
 	if err != nil {
 		return err
+	}
+	cluster, err := kshare.Start(append(opts, recorder.options()...)...)
+	if err != nil {
+		return errors.Join(err, recorder.Close())
 	}
 	ready := "READY " + strings.Join(cluster.Addrs(), ",") + "\n"
 	c, err := f.startControl(cluster, log)
@@ -125,7 +137,11 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	if err == nil {
 		<-cmd.Context().Done()
 	}
-	return errors.Join(err, c.stop(), cluster.Close())
+	err = errors.Join(err, c.stop(), cluster.Close())
+	if j := cluster.Judge(); j != nil {
+		err = errors.Join(err, j.Recorded(), recorder.Close(), f.tell(cmd.ErrOrStderr(), j.Report()))
+	}
+	return err
 }
 
 // announce says that the cluster accepts connections.
@@ -193,6 +209,9 @@ func (f *serveFlags) options(log *slog.Logger) ([]kshare.Option, error) {
 	}
 	if len(f.httpNames) > 0 && f.http == "" {
 		return nil, errors.New("--http-name is a name of the control interface: add --http")
+	}
+	if f.judged() {
+		opts = append(opts, kshare.WithJudge(), kshare.WithJudgeClock(clock.Machine{})) // clients live by the machine's clock, whatever the cluster's is
 	}
 	if f.requestLog != 0 {
 		opts = append(opts, kshare.WithRequestLog(f.requestLog))
