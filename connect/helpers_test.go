@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -21,11 +22,15 @@ import (
 	"kshare"
 )
 
+// discard is a log for nobody.
+var discard = slog.New(slog.DiscardHandler)
+
 // house is a cluster and what a test has on it.
 type house struct {
 	t       *testing.T
 	cluster *kshare.Cluster
 	opts    []kgo.Opt
+	other   testSink // of connectors of the class OtherSink
 }
 
 // inBubble runs a test against a cluster with orders where time passes only when everything waits.
@@ -34,7 +39,7 @@ func inBubble(t *testing.T, test func(h *house), options ...kshare.Option) {
 		cluster, err := kshare.Start(append([]kshare.Option{kshare.WithInMemoryNetwork(), kshare.WithKIP1289(), kshare.WithTopic("orders", 1), kshare.WithTopic("invoices", 1)}, options...)...)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, cluster.Close()) }()
-		test(&house{t, cluster, []kgo.Opt{kgo.SeedBrokers(cluster.Addrs()...), kgo.Dialer(cluster.Dial)}})
+		test(&house{t: t, cluster: cluster, opts: []kgo.Opt{kgo.SeedBrokers(cluster.Addrs()...), kgo.Dialer(cluster.Dial)}})
 	})
 }
 
@@ -223,6 +228,7 @@ func (h *house) worker(sink *testSink, more ...string) (*Worker, *link) {
 	h.t.Helper()
 	l := &link{cluster: h.cluster}
 	plugins := Plugins()
+	plugins["OtherSink"] = func() SinkConnector { return &h.other }
 	plugins["TestSink"] = func() SinkConnector { return sink }
 	w, err := NewWorker(WorkerConfig{
 		Properties: with(workerProperties(bootstrapKey+"="+strings.Join(h.cluster.Addrs(), ",")), more...), Plugins: plugins,
@@ -273,7 +279,7 @@ func numbered(n int) (values []string) {
 // eventually waits until something is so, for as long as is said.
 func (h *house) eventually(patience time.Duration, so func() bool, what string) {
 	h.t.Helper()
-	for began := time.Now(); !so(); time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); !so(); time.Sleep(max(50*time.Millisecond, time.Since(began)/20)) { // the longer, the less often
 		if time.Since(began) > patience {
 			require.Fail(h.t, what, "not after %s", patience)
 		}
