@@ -17,9 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare"
+	"kshare/sharepartition"
 )
 
 // discard is a log for nobody.
@@ -286,24 +286,28 @@ func (h *house) eventually(patience time.Duration, so func() bool, what string) 
 	}
 }
 
-// lag is how many records of a topic a share group has not done with; -1 where it has begun with none.
-func (h *house) lag(group, topic string) int64 {
+// lag is how many records of a topic a share group has not done with, as the brokers know it.
+func (h *house) lag(group, topic string) (sum int64) {
 	h.t.Helper()
-	client, err := kgo.NewClient(append(h.opts, kgo.MaxVersions(nil))...)
-	require.NoError(h.t, err)
-	defer client.Close()
-	req := kmsg.NewPtrDescribeShareGroupOffsetsRequest()
-	req.Groups = []kmsg.DescribeShareGroupOffsetsRequestGroup{{GroupID: group}}
-	resp, err := req.RequestWith(h.t.Context(), client)
-	require.NoError(h.t, err)
-	sum := int64(0)
-	for _, t := range resp.Groups[0].Topics {
-		if t.Topic != topic {
+	for _, t := range h.cluster.InspectTopics() {
+		if t.Name != topic {
 			continue
 		}
-		for _, p := range t.Partitions {
-			if p.StartOffset >= 0 {
-				sum += p.Lag
+		for p, of := range t.Partitions {
+			s, err := h.cluster.InspectSharePartition(group, topic, int32(p))
+			require.NoError(h.t, err)
+			sum += of.EndOffset
+			switch {
+			case s.Known:
+				sum -= s.StartOffset
+			case s.Persisted != nil: // by who led the partition when there were members
+				start := max(s.Persisted.StartOffset, 0)
+				for _, b := range s.Persisted.Batches {
+					if b.FirstOffset == start && (b.State == int8(sharepartition.Acknowledged) || b.State == int8(sharepartition.Archived)) {
+						start = b.LastOffset + 1
+					}
+				}
+				sum -= start
 			}
 		}
 	}
