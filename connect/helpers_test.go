@@ -89,6 +89,7 @@ type testSink struct {
 	flushes  int
 	stops    int
 	attempts map[string]int
+	count    map[string]int16 // the highest delivery count of a value
 }
 
 func (s *testSink) Validate(map[string]string) error { return nil }
@@ -127,10 +128,11 @@ func (t *testTask) Put(ctx context.Context, records []*SinkRecord) error {
 	s.mu.Lock()
 	s.batches = append(s.batches, valuesOf(records))
 	if s.attempts == nil {
-		s.attempts, s.by = map[string]int{}, map[int]int{}
+		s.attempts, s.by, s.count = map[string]int{}, map[int]int{}, map[string]int16{}
 	}
-	for _, v := range valuesOf(records) {
-		s.attempts[v]++
+	for _, r := range records {
+		s.attempts[valueOf(r)]++
+		s.count[valueOf(r)] = max(s.count[valueOf(r)], r.DeliveryCount)
 	}
 	s.mu.Unlock()
 	if s.put != nil {
@@ -198,6 +200,13 @@ func (s *testSink) all() []string {
 // different are the values that were written, each once.
 func (s *testSink) different() []string { return slices.Compact(s.all()) }
 
+func (s *testSink) delivered(value string) int16 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count[value]
+}
+
+// tried is how often a value was put.
 func (s *testSink) tried(value string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
