@@ -5,58 +5,84 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kshare"
 )
 
-// BenchmarkSink measures how fast tasks get through records of 100 bytes on 4 partitions, in a share group and in an ordinary one, with a sink that costs nothing, 2 ms
-// for each put and 2 ms for each record. What is measured begins when the first record is written and all tasks wait.
+// settle is how long a group is given until its members have learned of each other: a share group's do by heartbeats.
+const settle = 7 * time.Second
+
+// spread has 20 records at most taken at once, or one task would have a whole batch of the producer while the others wait.
+var spread = []string{"consumer.override.max.poll.records=20", "consumer.override.share.acquire.mode=record_limit"}
+
+// BenchmarkSink measures how fast tasks get through 40000 records of 100 bytes on 4 partitions, and what CPU time of clients and broker together each costs, in a share group and in
+// an ordinary one, with a sink that costs nothing. What is measured begins when the first record is written and all tasks wait.
 //
 //	go test ./connect -run '^$' -bench Sink -benchtime 1x -count 3
 func BenchmarkSink(b *testing.B) {
-	for _, cost := range []struct {
-		name        string
-		put, record time.Duration
-		each        int // records for each task that can work
-		poll        []string
-	}{
-		{"free", 0, 0, 40_000, []string{"consumer.override.max.poll.records=500"}},
-		{"2ms-a-put", 2 * time.Millisecond, 0, 40_000, []string{"consumer.override.max.poll.records=500"}},
-		{"2ms-a-record", 0, 2 * time.Millisecond, 1000, []string{"consumer.override.max.poll.records=20", "consumer.override.share.acquire.mode=record_limit"}},
-	} {
-		for _, protocol := range []string{"share", "classic"} {
-			for _, tasks := range []int{1, 6, 24} {
-				b.Run(fmt.Sprintf("%s/%s/tasks=%d", cost.name, protocol, tasks), func(b *testing.B) {
-					for range b.N {
-						n := cost.each
-						if cost.record > 0 {
-							n *= min(tasks, 4)
-						}
-						rate := through(b, n, append(cost.poll, "tasks.max="+fmt.Sprint(tasks), "consumer.override.group.protocol="+protocol), func(records int) {
-							if d := cost.put + time.Duration(records)*cost.record; d > 0 {
-								time.Sleep(d)
-							}
-						})
-						b.ReportMetric(rate, "records/s")
-						b.ReportMetric(0, "ns/op")
-					}
-				})
-			}
+	for _, protocol := range []string{"share", "classic"} {
+		for _, tasks := range []int{1, 6, 24} {
+			b.Run(fmt.Sprintf("%s/tasks=%d", protocol, tasks), func(b *testing.B) {
+				for range b.N {
+					const n = 40_000
+					var before, after syscall.Rusage
+					seconds := through(b, n, protocol, tasks, nil, func(int) {}, func() { require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &before)) }, kshare.WithListen("127.0.0.1:0"))
+					require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &after))
+					cpu := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+					b.ReportMetric(n/seconds, "records/s")
+					b.ReportMetric(float64(cpu)/n/1000, "cpu-us/record")
+					b.ReportMetric(0, "ns/op")
+				}
+			})
 		}
 	}
 }
 
-// through has tasks get through n records and returns how many they did in a second.
-func through(b *testing.B, n int, properties []string, put func(records int)) float64 {
+// With a sink that takes 2 ms for a record a share group is as fast as it has tasks, and an ordinary one as it has partitions. On virtual time, so that the sink alone costs any.
+func TestMoreTasksAreFaster(t *testing.T) {
+	rate := map[string]float64{}
+	for _, cost := range []struct {
+		name string
+		of   func(records int) time.Duration
+		more []string
+		each int // records for each task that can work
+	}{
+		{"record", func(records int) time.Duration { return time.Duration(records) * 2 * time.Millisecond }, spread, 1000},
+		{"put", func(int) time.Duration { return 2 * time.Millisecond }, spread, 1000},
+	} {
+		for _, protocol := range []string{"share", "classic"} {
+			for _, tasks := range []int{1, 6, 24} {
+				synctest.Test(t, func(t *testing.T) {
+					n := cost.each * min(tasks, 4)
+					seconds := through(t, n, protocol, tasks, cost.more, func(records int) { time.Sleep(cost.of(records)) }, func() {}, kshare.WithInMemoryNetwork())
+					name := fmt.Sprintf("2 ms a %s, %s, %d tasks", cost.name, protocol, tasks)
+					rate[name] = float64(n) / seconds
+					t.Logf("%s: %.0f records/s", name, rate[name])
+				})
+			}
+		}
+	}
+	assert.InDelta(t, 500, rate["2 ms a record, share, 1 tasks"], 10, "what 2 ms allow")
+	assert.Less(t, rate["2 ms a record, classic, 24 tasks"], 2010.0, "four partitions are four tasks")
+	assert.Greater(t, rate["2 ms a record, share, 6 tasks"], 1950.0, "members are assigned partitions: where one has a partition to itself, the topic waits for it")
+	assert.Greater(t, rate["2 ms a record, share, 24 tasks"], 4*rate["2 ms a record, classic, 24 tasks"])
+}
+
+// through has tasks get through n records and returns how many seconds they took.
+func through(t testing.TB, n int, protocol string, tasks int, more []string, put func(records int), starts func(), options ...kshare.Option) float64 {
 	const partitions = 4
-	cluster, err := kshare.Start(kshare.WithListen("127.0.0.1:0"), kshare.WithTopic("orders", partitions))
-	require.NoError(b, err)
-	defer func() { require.NoError(b, cluster.Close()) }()
+	cluster, err := kshare.Start(append(options, kshare.WithTopic("orders", partitions))...)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, cluster.Close()) }()
+	reach := func(string, int) []kgo.Opt { return []kgo.Opt{kgo.Dialer(cluster.Dial)} }
 	var left atomic.Int64
 	left.Store(int64(n))
 	done := make(chan struct{})
@@ -66,22 +92,26 @@ func through(b *testing.B, n int, properties []string, put func(records int)) fl
 			close(done)
 		}
 	}}
-	w, err := NewWorker(WorkerConfig{Properties: workerProperties(bootstrapKey+"="+strings.Join(cluster.Addrs(), ","), "key.converter=ByteArrayConverter", "value.converter=ByteArrayConverter"),
-		Plugins: map[string]func() SinkConnector{"TestSink": func() SinkConnector { return sink }}})
-	require.NoError(b, err)
+	w, err := NewWorker(WorkerConfig{
+		Properties: workerProperties(bootstrapKey+"="+strings.Join(cluster.Addrs(), ","), "key.converter=ByteArrayConverter", "value.converter=ByteArrayConverter"), ClientOpts: reach,
+		Plugins: map[string]func() SinkConnector{"TestSink": func() SinkConnector { return sink }},
+	})
+	require.NoError(t, err)
 	defer w.Close()
-	require.NoError(b, w.Put(config(properties...)))
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.DefaultProduceTopic("orders"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerBatchMaxBytes(64<<10), kgo.MaxBufferedRecords(n))
-	require.NoError(b, err)
+	require.NoError(t, w.Put(config(append(more, fmt.Sprintf("tasks.max=%d", tasks), "consumer.override.group.protocol="+protocol)...)))
+	client, err := kgo.NewClient(append(reach("", 0), kgo.SeedBrokers(cluster.Addrs()...), kgo.DefaultProduceTopic("orders"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
+		kgo.ProducerBatchMaxBytes(64<<10), kgo.MaxBufferedRecords(n))...)
+	require.NoError(t, err)
 	defer client.Close()
-	time.Sleep(7 * time.Second) // until the group has settled: a share group's members learn of each other by heartbeats
+	time.Sleep(settle)
 	value := make([]byte, 100)
+	starts()
 	began := time.Now()
 	for range n {
 		client.Produce(context.Background(), &kgo.Record{Value: value}, nil)
 	}
 	<-done
-	return float64(n) / time.Since(began).Seconds()
+	return time.Since(began).Seconds()
 }
 
 // countingSink does nothing but what a benchmark says.
