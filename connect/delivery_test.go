@@ -311,6 +311,9 @@ func TestCloseDuringPut(t *testing.T) {
 		w.Close()
 		assert.GreaterOrEqual(t, time.Since(at), 5*time.Second, "task.shutdown.graceful.timeout.ms")
 		assert.Less(t, time.Since(at), 12*time.Second)
+		for _, g := range h.cluster.InspectGroups() {
+			assert.Empty(t, g.Members, "the member has left")
+		}
 		sink = &testSink{}
 		w, _ = h.worker(sink)
 		defer w.Close()

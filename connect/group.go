@@ -59,7 +59,8 @@ func newGroupSource(t *task) (*groupSource, error) {
 		return nil, err
 	}
 	if set.deadLetters != "" && set.tolerateAll {
-		if g.dead, err = kgo.NewClient(append(slices.Clone(t.clientOpts), kgo.DefaultProduceTopic(set.deadLetters), kgo.AllowAutoTopicCreation())...); err != nil {
+		if g.dead, err = kgo.NewClient(append(slices.Clone(t.clientOpts), kgo.DefaultProduceTopic(set.deadLetters), kgo.AllowAutoTopicCreation(),
+			kgo.AllowIdempotentProduceCancellation(), kgo.RecordDeliveryTimeout(deliveryTimeout))...); err != nil {
 			g.client.Close()
 			return nil, err
 		}

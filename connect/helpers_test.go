@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,7 +57,7 @@ func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cut {
-		return nil, errors.New("the worker has crashed")
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED} // what kgo takes for a broker that may come back
 	}
 	conn, err := l.cluster.Dial(ctx, network, addr)
 	if err == nil {

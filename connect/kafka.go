@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -21,6 +22,9 @@ const (
 	kafkaTopicKey     = "kafka.topic"             // where to; without it the topic that the record is of after transformations
 	kafkaBootstrapKey = "kafka.bootstrap.servers" // of another cluster
 )
+
+// deliveryTimeout is how long a record is tried to be written (delivery.timeout.ms of Kafka's producer).
+const deliveryTimeout = 2 * time.Minute
 
 // Validate tells of records that would go where they come from.
 func (KafkaSink) Validate(config map[string]string) error {
@@ -63,6 +67,8 @@ func (t *kafkaTask) Start(ctx context.Context, task TaskContext, config map[stri
 	if len(other) > 0 {
 		opts = append(opts, kgo.SeedBrokers(other...))
 	}
+	// A put that is abandoned, or takes too long, returns: its records come again, and whether they are there already nobody can tell.
+	opts = append(opts, kgo.AllowIdempotentProduceCancellation(), kgo.RecordDeliveryTimeout(deliveryTimeout))
 	var err error
 	if t.client, err = kgo.NewClient(append(opts, kgo.ClientID(fmt.Sprintf("connector-producer-%s-%d", task.Connector, task.Task)))...); err != nil {
 		return err
