@@ -67,7 +67,7 @@ func TestKilledTaskLeavesItsRecordsToTheSurvivor(t *testing.T) {
 		require.NoError(t, w.Put(config("tasks.max=1", "consumer.override.max.poll.records=5", "consumer.override.share.acquire.mode=record_limit")))
 		h.running(w, 1)
 		h.produce("orders", numbered(20)...)
-		h.eventually(time.Minute, func() bool { return len(sink.batches) > 0 }, "task 0 is at it")
+		h.eventually(time.Minute, func() bool { return sink.puts() > 0 }, "task 0 is at it")
 		require.NoError(t, w.Put(config("tasks.max=2", "consumer.override.max.poll.records=5", "consumer.override.share.acquire.mode=record_limit")))
 		killed := time.Now()
 		w.current(0).kill()
@@ -87,7 +87,7 @@ func TestSlowPutPastTheLock(t *testing.T) {
 		defer w.Close()
 		require.NoError(t, w.Put(config("tasks.max=2")))
 		h.done(sink, 5)
-		assert.Len(t, sink.batches, 1, "one delivery")
+		assert.Equal(t, 1, sink.puts(), "one delivery")
 		assert.Equal(t, numbered(5), sink.all())
 	})
 }
@@ -263,7 +263,7 @@ func TestScaleFromTwoToSixTasks(t *testing.T) {
 		h.done(sink, 600)
 		assert.Equal(t, numbered(600), sink.all(), "each once")
 		for task := range 6 {
-			assert.NotZero(t, sink.by[task], "task %d had a part in it", task)
+			assert.NotZero(t, sink.byTask()[task], "task %d had a part in it", task)
 		}
 		require.NoError(t, w.Put(config(append(small, "tasks.max=1")...)))
 		h.running(w, 1)

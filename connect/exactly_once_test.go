@@ -24,7 +24,7 @@ type mockProducer struct {
 }
 
 func (p *mockProducer) call(name string, more ...any) error {
-	*p.log = append(*p.log, strings.TrimSpace(fmt.Sprint(append([]any{name + " "}, more...)...)))
+	note(p.log, "%s", strings.TrimSpace(fmt.Sprint(append([]any{name + " "}, more...)...)))
 	if len(p.errs[name]) == 0 {
 		return nil
 	}
@@ -100,7 +100,7 @@ func TestTransactions(t *testing.T) {
 				made := 0
 				s := newShareSource(tk, in, func(context.Context) (transaction, error) {
 					if made++; made > 1 {
-						log = append(log, "new producer")
+						note(&log, "new producer")
 					}
 					return &mockProducer{&log, c.errs}, nil
 				})

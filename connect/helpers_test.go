@@ -207,6 +207,20 @@ func (s *testSink) delivered(value string) int16 {
 	return s.count[value]
 }
 
+// puts are how many were tried.
+func (s *testSink) puts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.batches)
+}
+
+// byTask are the records that each task has written.
+func (s *testSink) byTask() map[int]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.by)
+}
+
 // tried is how often a value was put.
 func (s *testSink) tried(value string) int {
 	s.mu.Lock()

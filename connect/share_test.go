@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,9 +25,17 @@ type mockConsumer struct {
 	refuses error // what Commit says
 }
 
-func (c *mockConsumer) note(format string, args ...any) {
-	*c.log = append(*c.log, fmt.Sprintf(format, args...))
+// logging is held by whoever writes to the log of a mock: the task and the goroutine of a call do.
+var logging sync.Mutex
+
+// note writes to a log.
+func note(log *[]string, format string, args ...any) {
+	logging.Lock()
+	defer logging.Unlock()
+	*log = append(*log, fmt.Sprintf(format, args...))
 }
+
+func (c *mockConsumer) note(format string, args ...any) { note(c.log, format, args...) }
 
 func (c *mockConsumer) Poll(ctx context.Context) ([]*shareclient.Record, error) {
 	if len(c.polls) == 0 {
@@ -78,13 +87,13 @@ func loop(t *testing.T, properties []string, sink *testSink, iterations int, pol
 
 		put := sink.put
 		sink.put = func(ctx context.Context, task int, records []*SinkRecord) error {
-			log = append(log, fmt.Sprint("put ", valuesOf(records)))
+			note(&log, "put %v", valuesOf(records))
 			if put != nil {
 				return put(ctx, task, records)
 			}
 			return nil
 		}
-		sink.flush = func(int) error { log = append(log, "flush"); return nil }
+		sink.flush = func(int) error { note(&log, "flush"); return nil }
 		s := newShareSource(tk, &mockConsumer{log: &log, polls: polls, lock: 30 * time.Second}, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
