@@ -170,6 +170,9 @@ func (h *house) disturb(ctx context.Context, s *storm) {
 func storms(t *testing.T, seeds uint64, connector map[string]string, sink func() *testSink, check func(h *house, sink *testSink, want []string)) map[string]int {
 	const orders = 80
 	counts := map[string]int{}
+	if testing.Short() {
+		seeds = min(seeds, 6)
+	}
 	for seed := range seeds {
 		inBubble(t, func(h *house) {
 			s := &storm{random: rand.New(rand.NewPCG(seed, 1302)), crashes: 8, counts: counts}
@@ -203,6 +206,9 @@ func storms(t *testing.T, seeds uint64, connector map[string]string, sink func()
 
 // happened tells whether all that a storm is to have has happened.
 func happened(t *testing.T, counts map[string]int, transactions bool) {
+	if testing.Short() {
+		return // a few seeds do not have everything
+	}
 	for _, what := range []string{"task kill", "broker restart", "leader move", "group coordinator move", "crash when ShareFetch is answered", "crash when ShareFetch is sent"} {
 		assert.NotZero(t, counts[what], "%s: it has to happen for the test to mean something", what)
 	}

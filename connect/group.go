@@ -52,7 +52,8 @@ func newGroupSource(t *task) (*groupSource, error) {
 			t.metrics.assigned(-count(p))
 		}))
 	if set.protocol == consumerProtocol {
-		opts = append(opts, kgo.WithContext(context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true))) //nolint:staticcheck // kgo asks for this very key
+		//lint:ignore SA1029 kgo asks for this very key
+		opts = append(opts, kgo.WithContext(context.WithValue(context.Background(), "opt_in_kafka_next_gen_balancer_beta", true)))
 	}
 	var err error
 	if g.client, err = kgo.NewClient(opts...); err != nil {

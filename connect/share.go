@@ -29,12 +29,11 @@ type shareSource struct {
 	produce  func(ctx context.Context) (transaction, error) // makes the producer of exactly-once
 	producer transaction                                    // nil before the first transaction, and after one that failed for good
 
-	pending    []*shareclient.Record // put, not flushed and not acknowledged
-	polled     time.Time             // when the oldest of pending was polled
-	committed  time.Time             // when was committed last
-	renewed    time.Time             // when locks were renewed last
-	failures   int                   // in a row
-	tendFailed bool
+	pending   []*shareclient.Record // put, not flushed and not acknowledged
+	polled    time.Time             // when the oldest of pending was polled
+	committed time.Time             // when was committed last
+	renewed   time.Time             // when locks were renewed last
+	failures  int                   // in a row
 }
 
 // commitTimeout bounds a commit (default.api.timeout.ms of Kafka's clients).

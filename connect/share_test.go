@@ -21,7 +21,6 @@ type mockConsumer struct {
 	log     *[]string
 	polls   [][]*shareclient.Record
 	lock    time.Duration
-	said    map[int64]shareclient.AcknowledgeType
 	refuses error // what Commit says
 }
 

@@ -48,6 +48,25 @@ func TestShareAndConsumerGroupsCoexist(t *testing.T) {
 	})
 }
 
+// Each protocol makes a group of its type, and its tasks have all records.
+func TestProtocols(t *testing.T) {
+	for _, protocol := range []string{classicProtocol, consumerProtocol, shareProtocol} {
+		t.Run(protocol, func(t *testing.T) {
+			inBubble(t, func(h *house) {
+				h.produce("orders", numbered(10)...)
+				sink := &testSink{}
+				w, _ := h.worker(sink)
+				defer w.Close()
+				require.NoError(t, w.Put(config("consumer.override.group.protocol="+protocol, "tasks.max=2")))
+				h.eventually(time.Minute, func() bool { return len(sink.all()) == 10 }, "all is there")
+				groups := h.cluster.InspectGroups()
+				require.Len(t, groups, 1)
+				assert.Equal(t, protocol, groups[0].Type)
+			})
+		})
+	}
+}
+
 // Back from share, a connector goes on where its consumer group had been.
 func TestMigrationAndRollback(t *testing.T) {
 	inBubble(t, func(h *house) {
