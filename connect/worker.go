@@ -18,11 +18,10 @@ import (
 
 // WorkerConfig says what a worker is made of. Properties are needed.
 type WorkerConfig struct {
-	Properties map[string]string                             // the worker's, bootstrap.servers among them
-	Plugins    map[string]func() SinkConnector               // by connector.class; nil stands for Plugins()
-	ClientOpts func(connector string, task int) []kgo.Opt    // how a task's clients reach the brokers beside bootstrap.servers: dialer, TLS; task is -1 for the worker's own
-	Log        *slog.Logger                                  // nil for none
-	Changed    func(connector string, task int, state State) // told of each task's end, nil for nobody
+	Properties map[string]string                          // the worker's, bootstrap.servers among them
+	Plugins    map[string]func() SinkConnector            // by connector.class; nil stands for Plugins()
+	ClientOpts func(connector string, task int) []kgo.Opt // how a task's clients reach the brokers beside bootstrap.servers: dialer, TLS; task is -1 for the worker's own
+	Log        *slog.Logger                               // nil for none
 }
 
 // Worker runs connectors.
@@ -480,13 +479,7 @@ func (c *connector) begin(id int, topics []string, config map[string]string) *ta
 			return p, nil
 		}), nil
 	}
-	go func() {
-		t.run()
-		if w.cfg.Changed != nil {
-			state, _ := t.status()
-			w.cfg.Changed(c.name, id, state)
-		}
-	}()
+	go t.run()
 	return t
 }
 
