@@ -3,17 +3,14 @@ package connect
 import (
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-)
 
-// maxConfigBytes bounds the body of a request.
-const maxConfigBytes = 1 << 20
+	"kshare/internal/jsonhttp"
+)
 
 // Handler answers the requests of Kafka Connect's REST interface that say how connectors do and have them do something else, and GET /metrics. names are the host names
 // that clients may use besides localhost and addresses.
@@ -58,7 +55,7 @@ func (w *Worker) Handler(names ...string) http.Handler {
 			answer(rw, code, body, err)
 		})
 	}
-	return admit(names, mux)
+	return (&jsonhttp.Guard{Names: names, Log: w.log}).Wrap(mux)
 }
 
 // act answers a request that has a connector do something.
@@ -68,7 +65,7 @@ func (w *Worker) act(code int, do func(name string) error) func(r *http.Request)
 
 func (w *Worker) putConfig(r *http.Request) (int, any, error) {
 	config, name := map[string]string{}, r.PathValue("name")
-	if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxConfigBytes)).Decode(&config); err != nil {
+	if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, jsonhttp.MaxBody)).Decode(&config); err != nil {
 		return 0, nil, &ConfigError{"the body", "is no JSON object of texts: " + err.Error()}
 	}
 	if given, ok := config[nameKey]; ok && given != name {
@@ -96,41 +93,9 @@ func answer(rw http.ResponseWriter, code int, body any, err error) {
 	if err != nil {
 		body = map[string]any{"error_code": code, "message": err.Error()}
 	}
-	h := rw.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
 	if body == nil {
 		rw.WriteHeader(code)
 		return
 	}
-	h.Set("Content-Type", "application/json")
-	rw.WriteHeader(code)
-	_ = json.NewEncoder(rw).Encode(body)
-}
-
-// admit refuses what web pages of others have a browser send to the loopback interface.
-func admit(names []string, next http.Handler) http.Handler {
-	known := func(host string) bool {
-		if strings.EqualFold(host, "localhost") || net.ParseIP(host) != nil {
-			return true
-		}
-		for _, name := range names {
-			if name != "" && strings.EqualFold(host, name) {
-				return true
-			}
-		}
-		return false
-	}
-	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = strings.Trim(r.Host, "[]")
-		}
-		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
-		if !known(host) || origin != "" && origin != "http://"+r.Host || site != "" && site != "none" && site != "same-origin" {
-			answer(rw, http.StatusForbidden, map[string]any{"error_code": http.StatusForbidden, "message": "use localhost or an address, and no page of others"}, nil)
-			return
-		}
-		next.ServeHTTP(rw, r)
-	})
+	jsonhttp.Write(rw, code, body)
 }
