@@ -19,7 +19,7 @@ import (
 // rooms lists the packages of the house from the roof to the ground. A package may import those of later rows only.
 var rooms = [][]string{
 	{"cmd/kshare", "interop", "differential"},
-	{"control", "explore", "check", "conformance/proxy"},
+	{"control", "explore", "check", "conformance/proxy", "connect"},
 	{"differential/probe"},
 	{"replay", "differential/realkafka", "scenario"},
 	{"."},

@@ -109,12 +109,14 @@ func (r *reader) run(t *testing.T, command string) {
 	case strings.HasPrefix(command, "bin/kshare serve ") && strings.Contains(command, "--http "+controlAddress):
 		cmd := exec.Command(binary, strings.Fields(strings.ReplaceAll(command, controlAddress, "127.0.0.1:0"))[1:]...)
 		_, r.http, r.leave = started(r.t, cmd, true)
+	case strings.HasPrefix(command, "bin/kshare sink "):
+		r.runSink(t, words[1:])
 	case words[0] == "curl":
 		if _, err := exec.LookPath("curl"); err != nil {
 			t.Skip("curl is not installed")
 		}
 		require.NotEmpty(t, r.http, "the page has started no kshare with --http %s", controlAddress)
-		run(t, root, "bash", "-c", "curl --fail-with-body -S "+strings.ReplaceAll(strings.TrimPrefix(command, "curl "), controlAddress, r.http))
+		run(t, root, "bash", "-c", "curl --fail-with-body -S "+strings.NewReplacer(controlAddress, r.http, connectAddress, r.http).Replace(strings.TrimPrefix(command, "curl ")))
 	case words[0] == "bin/kshare" && words[1] == "explore":
 		r.explore(t, words[1:])
 	case words[0] == "bin/kshare" && words[1] == "judge":
@@ -124,7 +126,7 @@ func (r *reader) run(t *testing.T, command string) {
 	case words[0] == "bin/kshare" && words[1] == "check":
 		r.check(t, words[1:])
 	case strings.HasPrefix(command, "bin/kshare serve "):
-		cmd := exec.Command(binary, words[1:]...)
+		cmd := exec.Command(binary, strings.Fields(strings.ReplaceAll(command, kafkaAddress, "127.0.0.1:0"))[1:]...)
 		cmd.Dir = t.TempDir()
 		judged := strings.Contains(command, " --judge")
 		if judged {
@@ -224,6 +226,38 @@ func (r *reader) check(t *testing.T, words []string) {
 
 // kafkaAddress is where the pages take a Kafka to be.
 const kafkaAddress = "127.0.0.1:9092"
+
+// connectAddress is where the REST interface of a sink worker is on the pages.
+const connectAddress = "127.0.0.1:8083"
+
+// runSink runs kshare sink until it is ready, against a kshare of its own, in a directory of its own. One with --http runs on for the page.
+func (r *reader) runSink(t *testing.T, words []string) {
+	addrs, _, end := started(r.t, exec.Command(r.binary, "serve", "--listen", "127.0.0.1:0", "--kip1289", "--topic", "orders:1", "--topic", "invoices:1"), false)
+	dir, http := r.t.TempDir(), false
+	for i, w := range words {
+		switch {
+		case w == connectAddress:
+			words[i], http = "127.0.0.1:0", true
+		case strings.HasSuffix(w, ".properties"):
+			text, err := os.ReadFile(filepath.Join(r.root, w))
+			require.NoError(t, err)
+			words[i] = filepath.Join(dir, filepath.Base(w))
+			require.NoError(t, os.WriteFile(words[i], []byte(strings.ReplaceAll(string(text), kafkaAddress, addrs)), 0o600))
+		}
+	}
+	cmd := exec.Command(r.binary, words...)
+	cmd.Dir = dir
+	_, address, leave := started(r.t, cmd, http)
+	stop := func() { leave(); end() }
+	if !http {
+		stop()
+		return
+	}
+	if r.leave != nil {
+		r.leave()
+	}
+	r.http, r.leave = address, stop
+}
 
 // runScenario runs kshare run and its kin in the root of the module; what it writes goes elsewhere, and the Kafka is a kshare.
 func (r *reader) runScenario(t *testing.T, words []string) {

@@ -106,7 +106,7 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 			return fmt.Errorf("--ready-file: one of an earlier run cannot be removed: %w", err)
 		}
 	}
-	log, err := f.log(cmd.ErrOrStderr())
+	log, err := logger(f.logLevel, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -171,11 +171,11 @@ func writeWhole(name, content string) error {
 	return nil
 }
 
-// log makes the logger.
-func (f *serveFlags) log(logs io.Writer) (*slog.Logger, error) {
+// logger makes the logger of --log-level.
+func logger(name string, logs io.Writer) (*slog.Logger, error) {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return nil, fmt.Errorf("--log-level %q is not debug, info, warn or error", f.logLevel)
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		return nil, fmt.Errorf("--log-level %q is not debug, info, warn or error", name)
 	}
 	return slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level})), nil
 }
