@@ -7,6 +7,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 LISTEN ?= 127.0.0.1:9092
+# Where the page and the control interface are.
+HTTP ?= 127.0.0.1:8080
 ARGS ?=
 
 # How many times make crash kills the broker.
@@ -26,9 +28,9 @@ build: ## build bin/kshare
 	@$(GO) build -o bin/kshare ./cmd/kshare
 
 .PHONY: run
-run: build ## run a fake Kafka on 127.0.0.1:9092; ARGS adds flags of kshare serve
-	@echo "kshare serves Kafka clients on $(LISTEN) until Ctrl-C; bootstrap servers: $(LISTEN)"
-	@exec bin/kshare serve --listen $(LISTEN) $(ARGS)
+run: build ## run a fake Kafka on 127.0.0.1:9092 and its page on 127.0.0.1:8080; ARGS adds flags of kshare serve
+	@echo "kshare serves Kafka clients on $(LISTEN) until Ctrl-C; bootstrap servers: $(LISTEN). EXPLORE says where a browser sees what they do."
+	@exec bin/kshare serve --listen $(LISTEN) --http $(HTTP) $(ARGS)
 
 .PHONY: test
 test: ## run all tests that need Go alone
@@ -65,6 +67,22 @@ bench: ## measure kshare beside kfake for some minutes and write docs/benchmarks
 .PHONY: interop
 interop: ## real clients against kshare; needs JDK 17, Maven, Python 3, Node 18 and Rust, and downloads what they use; ARGS=-short for fewer records
 	@KSHARE_INTEROP=1 $(GO) test -count=1 -timeout 40m -run '^TestInterop$$' ./interop $(ARGS)
+
+.PHONY: check
+check: build ## explore acknowledgements in transactions with two members, two records, a producer and every fault, at most two in a trace, for a minute or so
+	@bin/kshare check $(ARGS)
+
+.PHONY: check-table
+check-table: build ## explore the defaults and each unsafe switch of KIP-1289 for some minutes, and write the table of docs/kip-1289.md and testdata/scenarios/check
+	@bin/kshare check --table .
+
+.PHONY: page
+page: ## the explorer's page in Chromium, for some minutes; needs Chromium, and downloads what drives it; ARGS=-short for fewer records
+	@cd explore/pagetest && KSHARE_PAGE=1 $(GO) test -count=1 -timeout 20m . $(ARGS)
+
+.PHONY: screenshots
+screenshots: ## take the pictures of docs/pictures anew; needs Chromium, and downloads what drives it
+	@cd explore/pagetest && KSHARE_PAGE=1 $(GO) test -count=1 -run '^TestScreenshots$$' . -pictures ../../docs/pictures
 
 .PHONY: differential
 differential: ## hold kshare against a running Apache Kafka for some ten minutes; needs JDK 17, Maven and 1 GB of memory, and downloads Kafka

@@ -54,4 +54,15 @@ func WithRequestLog(n int) Option {
 	}
 }
 
+// WithRequestLogBytes bounds what the request log takes, in bytes, where that is to be less than 64 MiB.
+func WithRequestLogBytes(n int) Option {
+	return func(o *options) error {
+		if n < 1 {
+			return fmt.Errorf("a request log takes 1 byte or more, not %d", n)
+		}
+		o.broker.RequestLogBytes = n
+		return nil
+	}
+}
+
 const maxRequestLog = 1_000_000

@@ -19,18 +19,20 @@ import (
 // rooms lists the packages of the house from the roof to the ground. A package may import those of later rows only.
 var rooms = [][]string{
 	{"cmd/kshare", "interop", "differential"},
-	{"control"},
+	{"control", "explore", "check", "conformance/proxy", "connect"},
 	{"differential/probe"},
 	{"replay", "differential/realkafka", "scenario"},
 	{"."},
+	{"conformance/live"},
+	{"conformance/recording", "conformance/report"},
 	{"broker"},
-	{"sharecoordinator", "fault", "requestlog"},
+	{"sharecoordinator", "fault", "requestlog", "conformance"},
 	{"coordinator", "sharepartition", "sharesession", "txn", "logvalidator", "logcleaner", "deadletter"},
 	{"coordinator/assignor"},
 	{"storage/directory", "storage/faulty"},
 	{"storage"},
 	{"storage/internal/runs"},
-	{"config"},
+	{"config", "internal/jsonhttp"},
 	{"kip1289", "shareclient"},
 	{"protocol/describe", "protocol/fields"},
 	{"protocol"},
@@ -38,7 +40,7 @@ var rooms = [][]string{
 }
 
 // pure packages hold no goroutine, clock, socket, file or lock: the same input gives the same output.
-var pure = []string{"acl", "sharepartition", "sharesession", "coordinator", "coordinator/assignor", "sharecoordinator", "txn", "logvalidator", "logcleaner", "fault", "protocol/describe", "deadletter", "release"}
+var pure = []string{"acl", "sharepartition", "sharesession", "coordinator", "coordinator/assignor", "sharecoordinator", "txn", "logvalidator", "logcleaner", "fault", "protocol/describe", "deadletter", "release", "conformance", "conformance/report", "conformance/recording"}
 
 // impureImports are packages that a pure one has no use for.
 var impureImports = []string{"net", "os", "sync", "os/exec", "net/http", "log/slog", "math/rand", "math/rand/v2", "crypto/rand"}

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -51,14 +52,18 @@ func TimingNamed(name string) (Timing, bool) {
 type Option func(*options) error
 
 type options struct {
-	broker     broker.Options
-	listeners  []*listenerOptions
-	security   securityOptions
-	memory     *memorynet.Network
-	ports      *handover.Ports
-	properties []config.Property
-	openStore  func(*config.Static, *slog.Logger) (storage.Store, error) // nil for a store in memory that ends with the broker
-	keepTime   bool                                                      // the store keeps the time, because another process may go on with it
+	broker      broker.Options
+	listeners   []*listenerOptions
+	security    securityOptions
+	memory      *memorynet.Network
+	ports       *handover.Ports
+	properties  []config.Property
+	openStore   func(*config.Static, *slog.Logger) (storage.Store, error) // nil for a store in memory that ends with the broker
+	keepTime    bool                                                      // the store keeps the time, because another process may go on with it
+	judged      bool
+	judgeClock  clock.Clock // nil for the cluster's
+	judgeRecord io.Writer   // nil for nowhere
+	judge       *Judge      // nil where none is asked for
 }
 
 // WithBrokers makes a cluster of n nodes, at least 1, each with an address of its own. Partitions are led across them.
@@ -165,6 +170,12 @@ func WithTopicIDs(id func(topic string) [16]byte) Option {
 	return func(o *options) error { o.broker.TopicID = id; return nil }
 }
 
+// WithRandom sets where the ids come from that brokers make up: of the cluster, of topics, members and fetch sessions. They are random otherwise. Equal bytes make runs on a
+// virtual clock equal. It is read under the cluster's lock, must not fail and must not end.
+func WithRandom(r io.Reader) Option {
+	return func(o *options) error { o.broker.Random = r; return nil }
+}
+
 // WithLogger sets where the cluster logs; without it nothing is logged.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) error { o.broker.Log = l; return nil }
@@ -188,7 +199,7 @@ type running struct {
 // Start starts a cluster. It accepts connections when Start returns.
 func Start(opts ...Option) (*Cluster, error) {
 	o := options{
-		broker: broker.Options{Nodes: 1, FirstNodeID: 1, Kafka: release.Latest, Clock: clock.Machine{}, Log: slog.New(slog.DiscardHandler)},
+		broker: broker.Options{Nodes: 1, FirstNodeID: 1, Followed: &broker.Followed{}, Kafka: release.Latest, Clock: clock.Machine{}, Log: slog.New(slog.DiscardHandler)},
 		ports:  &handover.Ports{},
 	}
 	for _, opt := range opts {
@@ -196,6 +207,7 @@ func Start(opts ...Option) (*Cluster, error) {
 			return nil, fmt.Errorf("kshare: %w", err)
 		}
 	}
+	o.makeJudge()
 	c := &Cluster{memory: o.memory}
 	b, err := o.start()
 	if err != nil {
@@ -320,6 +332,9 @@ func (c *Cluster) Reset() error {
 	err := c.broker().Close()
 	c.options.ports.Keep(false)
 	var b *running
+	if c.options.judge != nil {
+		c.options.judge.Restart()
+	}
 	if err == nil {
 		c.options.raiseEpochs(c.broker())
 		b, err = c.options.start()

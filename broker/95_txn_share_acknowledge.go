@@ -201,6 +201,9 @@ func (s *staging) stage(e *stagingEntry) {
 		e.result = ackRefused(no)
 		return
 	}
+	sp.tell(ActionStage, func(t *ShareChange) {
+		t.Member, t.Acks, t.Staged = s.q.MemberID, acks, sharepartition.Staged{ProducerID: s.q.ProducerID, ProducerEpoch: s.q.ProducerEpoch}
+	})
 	e.result = &shareAckResult{change: shareChange{sp, w, e.guard}}
 	e.result.settle(&s.writes)
 }

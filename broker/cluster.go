@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -63,6 +64,9 @@ type Cluster struct {
 	stopSeeing func()
 
 	requestLog *requestlog.Log // nil where requests are not logged
+	followed   *Followed
+	random     io.Reader // of ids
+	tap        Tap       // nil where nobody is told what clients send
 
 	heavy sync.Mutex // held while a heavy request is handled, before mu
 
@@ -104,6 +108,8 @@ func New(o Options) (*Cluster, error) {
 		log:    o.Log,
 		static: o.Config,
 
+		followed:         o.Followed,
+		random:           o.Random,
 		answerBytes:      o.AnswerBytes,
 		nameID:           o.TopicID,
 		listen:           o.Listen,
@@ -119,12 +125,19 @@ func New(o Options) (*Cluster, error) {
 		c.line = release.Latest
 	}
 	c.traits = c.line.Traits()
+	if c.random == nil {
+		c.random = rand.Reader
+	}
 	if o.KIP1289 != nil {
 		c.takeTransactionalAcks(o.KIP1289)
 	}
 	c.faults.set.APIs = c.apis
+	c.tap = o.Tap
 	if o.RequestLog > 0 {
 		c.requestLog = requestlog.New(o.RequestLog, c.apis)
+		if o.RequestLogBytes > 0 {
+			c.requestLog.Bound(o.RequestLogBytes)
+		}
 	}
 	if _, ok := o.Clock.(clock.Machine); ok {
 		c.maxIdle = max(0, o.Config.Values().Duration("connections.max.idle.ms"))
@@ -277,7 +290,7 @@ func (c *Cluster) ID() string { return c.id }
 // after calls f under the lock once d has passed, unless the cluster has been closed or the timer stopped by then. The lock is held, and
 // for Stop too.
 func (c *Cluster) after(d time.Duration, f func()) clock.Timer {
-	t := &lockedTimer{cluster: c}
+	t := &lockedTimer{cluster: c, at: c.clock.Now().Add(max(d, 0))}
 	c.timers[t] = struct{}{}
 	t.Timer = c.clock.AfterFunc(d, func() {
 		c.mu.Lock()
@@ -295,6 +308,7 @@ func (c *Cluster) after(d time.Duration, f func()) clock.Timer {
 type lockedTimer struct {
 	clock.Timer
 	cluster *Cluster
+	at      time.Time // when it fires
 }
 
 func (t *lockedTimer) Stop() bool {
@@ -343,7 +357,7 @@ func (c *Cluster) loadIdentity(newID string) error {
 		return err
 	}
 	if id.ClusterID == "" {
-		raw := randomID()
+		raw := c.randomID()
 		id.ClusterID = base64.RawURLEncoding.EncodeToString(raw[:])
 	}
 	c.id = id.ClusterID
@@ -394,17 +408,22 @@ func (c *Cluster) topicID(topic string) [16]byte {
 			return id
 		}
 	}
-	return randomID()
+	return c.randomID()
+}
+
+// fillRandom fills b with what ids are made of.
+func (c *Cluster) fillRandom(b []byte) {
+	if _, err := io.ReadFull(c.random, b); err != nil {
+		panic(err) // crypto/rand.Reader never fails, nor may another
+	}
 }
 
 // randomID makes an id as Kafka's Uuid.randomUuid does: never one whose text begins with a dash, so that it can
 // be an argument of a command.
-func randomID() [16]byte {
+func (c *Cluster) randomID() [16]byte {
 	var id [16]byte
 	for {
-		if _, err := rand.Read(id[:]); err != nil {
-			panic(err) // crypto/rand.Read never fails
-		}
+		c.fillRandom(id[:])
 		if id[0]>>2 != 62 {
 			return id
 		}

@@ -51,6 +51,8 @@ type connection struct {
 
 	closeOnce sync.Once
 	gone      chan struct{} // closed with the connection
+
+	tap Tap // nil where nobody is told what goes over it
 }
 
 func newConnection(n *node, nc net.Conn, l *listener) *connection {
@@ -80,6 +82,9 @@ func newDirectConnection(n *node, nc net.Conn) *connection {
 // close ends the connection; the goroutine that serves it ends soon after. It may be called from anywhere.
 func (c *connection) close() {
 	c.closeOnce.Do(func() {
+		if c.tap != nil {
+			c.tap.Closed(uint64(c.id))
+		}
 		close(c.gone)
 		c.raw.Close()
 	})
@@ -177,7 +182,7 @@ func (c *connection) answer(frame []byte) error {
 // conclude sends the answer of a request, if it has one, and notes what became of it.
 func (c *connection) conclude(r *request, a answer, err error) error {
 	if err == nil && a != nil {
-		if r.logged != nil {
+		if r.logged != nil || c.tap != nil {
 			a = encoded(a)
 		}
 		err = c.write(r, a)
@@ -200,6 +205,13 @@ func (c *connection) write(r *request, a answer) error {
 	}
 	var err error
 	c.allowIdle()
+	if c.tap != nil {
+		if a := encoded(a); a.length == nil {
+			b = a.AppendTo(b)
+			c.tap.Sent(uint64(c.id), b[4:])
+			return c.writeWhole(b)
+		}
+	}
 	switch a := a.(type) {
 	case splicedAnswer:
 		err = c.writeSpliced(b, a)

@@ -227,6 +227,7 @@ func (d *deadLetters) end(failed error) {
 	}
 	before := sp.state.StartOffset()
 	w := sp.state.CompleteArchiving(d.FirstOffset, d.LastOffset)
+	sp.tell(ActionArchived, nil)
 	if !sp.forgotten() {
 		sp.persist(w, nil)
 		sp.settled(before)

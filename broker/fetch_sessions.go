@@ -1,8 +1,8 @@
 package broker
 
 import (
+	"encoding/binary"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -100,13 +100,14 @@ type fetchSession struct {
 
 // fetchSessions are the fetch sessions of a node.
 type fetchSessions struct {
-	slots    int // max.incremental.fetch.session.cache.slots
+	random   func([]byte) // fills in what ids are made of
+	slots    int          // max.incremental.fetch.session.cache.slots
 	sessions map[int32]*fetchSession
 	order    []*fetchSession // by last use
 }
 
 func (c *Cluster) newFetchSessions() fetchSessions {
-	return fetchSessions{slots: int(c.brokerInt("max.incremental.fetch.session.cache.slots")), sessions: map[int32]*fetchSession{}}
+	return fetchSessions{slots: int(c.brokerInt("max.incremental.fetch.session.cache.slots")), sessions: map[int32]*fetchSession{}, random: c.fillRandom}
 }
 
 // evictionAge is how long a session must have rested before a newcomer may take its place in a full cache
@@ -237,8 +238,10 @@ func (s *fetchSessions) touch(session *fetchSession, now time.Time) {
 // newID makes a session id: a positive number that no session has.
 func (s *fetchSessions) newID() int32 {
 	for {
-		id := rand.Int32N(math.MaxInt32) + 1
-		if s.sessions[id] == nil {
+		var b [4]byte
+		s.random(b[:])
+		id := int32(binary.BigEndian.Uint32(b[:]) >> 1)
+		if id > 0 && s.sessions[id] == nil {
 			return id
 		}
 	}

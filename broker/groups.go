@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"crypto/rand"
 	"fmt"
 	"io"
 	"time"
@@ -46,7 +45,7 @@ func newGroups(c *Cluster) *groups {
 		ShareAssignors:               v.List("group.share.assignors"),
 		Release:                      c.traits,
 		NewUUID: func() (id [16]byte) {
-			rand.Read(id[:]) // never fails
+			c.fillRandom(id[:])
 			id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
 			return id
 		},

@@ -32,19 +32,23 @@ func (c *Cluster) InspectNodes() []NodeState {
 
 // TopicState is a topic and how far its partitions are, for people and tests to look at.
 type TopicState struct {
-	Name       string
-	ID         [16]byte
-	Internal   bool
-	Partitions []PartitionState // by their numbers
+	Name     string
+	ID       [16]byte
+	Internal bool
+	// DeadLetters tells that share groups may write what they give up there.
+	DeadLetters bool
+	Partitions  []PartitionState // by their numbers
 }
 
 // PartitionState is a partition of a topic.
 type PartitionState struct {
-	Leader      int32 // -1 for none
-	LeaderEpoch int32
-	Replicas    []int32
-	StartOffset int64 // of the first record
-	EndOffset   int64 // of the next record
+	Leader           int32 // -1 for none
+	LeaderEpoch      int32
+	Replicas         []int32
+	StartOffset      int64 // of the first record
+	EndOffset        int64 // of the next record
+	HighWatermark    int64
+	LastStableOffset int64 // below it every transaction has ended
 }
 
 // InspectTopics returns all topics in the order of their names, internal ones included.
@@ -53,15 +57,21 @@ func (c *Cluster) InspectTopics() []TopicState {
 	defer c.mu.Unlock()
 	all := make([]TopicState, 0, len(c.topics))
 	for _, t := range c.sortedTopics() {
-		s := TopicState{Name: t.name, ID: t.id, Internal: isInternal(t.name)}
-		for _, p := range t.partitions {
-			s.Partitions = append(s.Partitions, PartitionState{
-				Leader: p.leader, LeaderEpoch: p.leaderEpoch, Replicas: slices.Clone(p.replicas), StartOffset: p.log.StartOffset(), EndOffset: p.log.EndOffset(),
-			})
-		}
-		all = append(all, s)
+		all = append(all, t.inspect(len(t.partitions)))
 	}
 	return all
+}
+
+// inspect returns the topic with so many partitions.
+func (t *topic) inspect(partitions int) TopicState {
+	s := TopicState{Name: t.name, ID: t.id, Internal: isInternal(t.name), DeadLetters: t.config.deadLetters}
+	for _, p := range t.partitions[:partitions] {
+		s.Partitions = append(s.Partitions, PartitionState{
+			Leader: p.leader, LeaderEpoch: p.leaderEpoch, Replicas: slices.Clone(p.replicas), StartOffset: p.log.StartOffset(), EndOffset: p.log.EndOffset(),
+			HighWatermark: p.highWatermark(), LastStableOffset: p.lastStableOffset(),
+		})
+	}
+	return s
 }
 
 // InspectGroups returns all groups in the order of their ids.
@@ -92,20 +102,20 @@ func (c *Cluster) InspectSharePartition(group, topicName string, partition int32
 	if t == nil || t.partition(partition) == nil {
 		return nil, fmt.Errorf("there is no partition %s-%d", topicName, partition)
 	}
+	return c.inspectShare(t.partition(partition), group), nil
+}
+
+// inspectShare is what a group makes of a partition.
+func (c *Cluster) inspectShare(p *partition, group string) *SharePartitionState {
 	s := &SharePartitionState{}
-	if sp := t.partition(partition).shareGroups[group]; sp != nil {
+	if sp := p.shareGroups[group]; sp != nil {
 		s.Known = true
 		s.StartOffset, s.EndOffset, s.InFlight = sp.state.StartOffset(), sp.state.EndOffset(), sp.state.InFlight()
-		for _, r := range sp.state.Describe(nil, c.clock.Now()) {
-			if r.LastOffset >= s.StartOffset { // a batch stays whole while some of it is in flight
-				r.FirstOffset = max(r.FirstOffset, s.StartOffset)
-				s.Runs = append(s.Runs, r)
-			}
-		}
+		s.Runs = describeFromStart(sp.state, nil, c.clock.Now())
 		s.Waiting = len(sp.waiters.list)
 	}
-	if p, ok := c.share.coordinator.State(t.partition(partition).shareKey(group)); ok {
-		s.Persisted = &p
+	if persisted, ok := c.share.coordinator.State(p.shareKey(group)); ok {
+		s.Persisted = &persisted
 	}
-	return s, nil
+	return s
 }

@@ -165,8 +165,8 @@ func (c *Cluster) tellLeader(k sharecoordinator.Key, decided []sharecoordinator.
 		}
 	}
 	for _, w := range sp.partition.openShareWrites {
-		if w.sp == sp && w.stages(resolved) {
-			w.ends = append(w.ends, resolved...)
+		if w.sp == sp {
+			w.ends = append(w.ends, w.decided(resolved)...)
 		}
 	}
 	sp.resolve(resolved)
@@ -177,6 +177,11 @@ func (sp *sharePartition) resolve(resolved []sharepartition.StateBatch) {
 	c := sp.partition.cluster
 	before := sp.state.StartOffset()
 	settled := sp.state.Resolve(c.clock.Now(), resolved, c.shareLimits(sp.group))
+	sp.tell(ActionResolve, func(s *ShareChange) {
+		if s.Resolved = resolved; len(resolved) > 0 {
+			s.Staged = resolved[0].Staged
+		}
+	})
 	if len(settled.Archiving) > 0 {
 		p := sp.partition
 		sp.sendDeadLetters(slices.Clone(settled.Archiving), c.node(p.leader), p.leaderEpoch)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"kshare/clock"
@@ -91,6 +92,7 @@ func (n *node) accept(l net.Listener, of *listener, stopped <-chan struct{}) {
 // serve starts a goroutine that answers the connection's requests.
 func (n *node) serve(nc net.Conn, of *listener) {
 	c := newConnection(n, nc, of)
+	c.tap = n.cluster.tap
 	n.cluster.connectionsMu.Lock()
 	defer n.cluster.connectionsMu.Unlock()
 	if !n.register(c) {
@@ -106,6 +108,9 @@ func (n *node) register(c *connection) bool {
 		return false
 	}
 	n.connections[c] = struct{}{}
+	if c.tap != nil {
+		c.tap.Opened(uint64(c.id), n.id, strings.TrimPrefix(c.clientHost(), "/"))
+	}
 	return true
 }
 

@@ -48,12 +48,8 @@ func (c *Cluster) openTransactions() []OpenTransaction {
 		if !t.Open() {
 			continue
 		}
-		x := OpenTransaction{
-			ID: id, State: t.State.String(), ProducerID: t.ID, ProducerEpoch: t.Epoch, Began: time.UnixMilli(t.StartMs), Partitions: t.Partitions, Staged: staged[t.ID],
-		}
-		if !t.TwoPhase() {
-			x.Timeout = time.Duration(t.TimeoutMs) * time.Millisecond
-		}
+		x := c.transactionState(id, &t)
+		x.Staged = staged[t.ID]
 		open = append(open, x)
 		delete(staged, t.ID)
 	}
@@ -64,6 +60,18 @@ func (c *Cluster) openTransactions() []OpenTransaction {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.ProducerID, b.ProducerID))
 	})
 	return open
+}
+
+// transactionState is what is known of a transactional id, without what is staged.
+func (c *Cluster) transactionState(id string, t *txn.Transaction) OpenTransaction {
+	x := OpenTransaction{ID: id, State: t.State.String(), ProducerID: t.ID, ProducerEpoch: t.Epoch, Partitions: t.Partitions}
+	if t.StartMs >= 0 {
+		x.Began = time.UnixMilli(t.StartMs)
+	}
+	if !t.TwoPhase() {
+		x.Timeout = time.Duration(t.TimeoutMs) * time.Millisecond
+	}
+	return x
 }
 
 // stagedRecords are the records whose acknowledgements wait for the end of transactions, by producer id.

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
 
@@ -57,8 +58,30 @@ type Options struct {
 	// TimeStore keeps the latest time that it has seen, and a virtual clock goes on from there; nil where no cluster comes after this one. It is what is below
 	// Store, so that faults of that are not used up by it.
 	TimeStore storage.Store
+	// Random is where the ids come from that brokers make up: of the cluster, topics, members and fetch sessions. It is read under the cluster's lock. nil: they
+	// are random.
+	Random io.Reader
 	// RequestLog is how many of the last requests are remembered, 0 for none.
 	RequestLog int
+	// RequestLogBytes bounds what they take together, 0 for requestlog.MaxBytes.
+	RequestLogBytes int
+	// Followed is where a follower is set, nil where there never is one.
+	Followed *Followed
+	// Tap is told what clients and nodes send each other over a network, which direct connections are not; nil for nobody.
+	Tap Tap
+}
+
+// Tap is told what clients and nodes send each other, in the order in which it happens: an answer before it is sent, an end before the client can see it. It is
+// called from the goroutines of connections, under locks of the cluster too, and must not call the cluster. The bytes are valid until it returns.
+type Tap interface {
+	// Opened tells that a client has connected from a host.
+	Opened(conn uint64, node int32, host string)
+	// Received tells of a request, a frame without its length, whatever becomes of it.
+	Received(conn uint64, frame []byte)
+	// Sent tells of an answer, a frame without its length, as the client gets it. One that a fault gives a wrong length is not told.
+	Sent(conn uint64, frame []byte)
+	// Closed tells that the connection ends, once.
+	Closed(conn uint64)
 }
 
 // TopicSpec is a topic to be made at start.

@@ -154,6 +154,9 @@ func (p *partition) append(h *protocol.BatchHeader, batch []byte) (baseOffset in
 		return -1, fmt.Errorf("appending to %s: %w", p, err)
 	}
 	p.note(h, batch)
+	if to := p.cluster.followed.now(); to != nil {
+		to.Appended(&Appended{At: p.cluster.clock.Now(), Topic: p.topic.name, Partition: p.index, DeadLetters: p.topic.config.deadLetters, Header: h, Batch: batch})
+	}
 	if look {
 		p.cluster.scheduleCleanup(p)
 	}

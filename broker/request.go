@@ -61,13 +61,17 @@ type request struct {
 	denials []denial // what the client has no right to and the answer is to say so of
 
 	faulty *interception     // nil where no fault acts on the request
-	logged *requestlog.Entry // nil without a request log
+	logged *requestlog.Entry // nil without a request log or a follower
+	number uint64            // of the request for the follower, 0 where it was not told of it
 	// ready is when the answer was there, where the request waited for it and is logged.
 	ready time.Time
 }
 
 // parse reads the header of a frame and finds who handles it.
 func (c *connection) parse(frame []byte) (*request, error) {
+	if c.tap != nil {
+		c.tap.Received(uint64(c.id), frame)
+	}
 	h, err := protocol.ParseRequestStart(frame)
 	if err != nil {
 		return nil, err

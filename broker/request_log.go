@@ -23,7 +23,9 @@ func (c *Cluster) Requests(q requestlog.Query) ([]requestlog.Entry, error) {
 func (r *request) arrive() {
 	c := r.cluster
 	faulty := c.faults.any.Load() && !r.conn.silenced.Load() && r.refused == nil // what is no request is not what a fault is for
-	if c.requestLog == nil && !faulty {
+	follower := c.followed.now()
+	logged := c.requestLog != nil || follower != nil
+	if !logged && !faulty {
 		return
 	}
 	q := r.message()
@@ -33,7 +35,7 @@ func (r *request) arrive() {
 	if faulty {
 		r.intercept(q, s)
 	}
-	if c.requestLog == nil {
+	if !logged {
 		return
 	}
 	r.logged = &requestlog.Entry{
@@ -44,7 +46,14 @@ func (r *request) arrive() {
 	if r.faulty != nil {
 		r.logged.Faults = r.faulty.names()
 	}
-	c.requestLog.Add(r.logged)
+	if c.requestLog != nil {
+		c.requestLog.Add(r.logged)
+	}
+	if follower != nil {
+		e := *r.logged
+		r.number = c.followed.requests.Add(1)
+		follower.Requested(r.number, &e)
+	}
 }
 
 // depart logs what became of a request: the answer that was sent, nil for none, or why the connection is closed.
@@ -54,7 +63,7 @@ func (r *request) depart(a answer, err error) {
 	if at.IsZero() {
 		at = c.clock.Now()
 	}
-	c.requestLog.Update(r.logged, func(e *requestlog.Entry) {
+	change := func(e *requestlog.Entry) {
 		e.Answered = at
 		switch {
 		case err != nil:
@@ -67,7 +76,15 @@ func (r *request) depart(a answer, err error) {
 		default:
 			e.Outcome = requestlog.NoAnswer
 		}
-	})
+	}
+	if follower := c.followed.now(); follower != nil && r.number != 0 {
+		e := *r.logged
+		change(&e)
+		follower.Answered(r.number, &e)
+	}
+	if c.requestLog != nil {
+		c.requestLog.Update(r.logged, change)
+	}
 }
 
 // withoutSecrets is the body of a request as the log may keep it: without what proves who a client is, and without values of configurations, of which some are

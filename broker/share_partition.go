@@ -131,6 +131,8 @@ func (c *Cluster) sharePartitionOf(p *partition, group string) (*sharePartition,
 		p.shareGroups = map[string]*sharePartition{}
 	}
 	p.shareGroups[group] = sp
+	sp.overtakeAsRead()
+	sp.tell(ActionLoad, nil)
 	if archiving := state.Archiving(nil, c.shareLimits(group).DeliveryCount); len(archiving) > 0 {
 		sp.sendDeadLetters(archiving, c.node(p.leader), p.leaderEpoch)
 	}
@@ -228,6 +230,7 @@ func (sp *sharePartition) stateKeptIn() *partition {
 // ends.
 func (sp *sharePartition) forget() {
 	delete(sp.partition.shareGroups, sp.group)
+	sp.tell(ActionForget, nil)
 	if sp.timer != nil {
 		sp.timer.Stop()
 		sp.timer = nil
@@ -272,7 +275,9 @@ func (sp *sharePartition) expire() {
 	limits := c.shareLimits(sp.group)
 	now := c.clock.Now()
 	if c.timing == TimingFast {
-		sp.persist(sp.state.Expire(now, limits), nil)
+		w := sp.state.Expire(now, limits)
+		sp.tell(ActionExpire, nil)
+		sp.persist(w, nil)
 		sp.wake()
 	} else {
 		for {
@@ -280,6 +285,7 @@ func (sp *sharePartition) expire() {
 			if w.ID == 0 || sp.forgotten() {
 				break
 			}
+			sp.tell(ActionExpire, nil)
 			sp.persist(w, nil)
 			sp.wake()
 		}
@@ -395,6 +401,7 @@ func (sp *sharePartition) noteLogStart(limits sharepartition.Limits) bool {
 		return false
 	}
 	sp.state.LogStartMoved(start)
+	sp.tell(ActionLogStartMove, nil)
 	return true
 }
 
@@ -423,9 +430,13 @@ func (sp *sharePartition) acquire(q *shareAcquisition) (acquired []sharepartitio
 		FetchOffset: offset,
 		Batches:     bounds,
 	}, limits, nil)
+	if n > 0 {
+		sp.tell(ActionAcquire, func(s *ShareChange) { s.Member = q.member })
+	}
 	if c.readsCommitted(sp.group) {
 		if aborted := p.abortedBatches(offset, read); len(aborted) > 0 {
 			acquired, n = sp.state.Archive(aborted, acquired)
+			sp.tell(ActionSkipAborted, nil)
 		}
 	}
 	sp.arm()

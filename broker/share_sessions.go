@@ -150,6 +150,7 @@ func (s *shareCaller) acknowledgeAt(p *partition, acks []sharepartition.Acknowle
 	if no != nil {
 		return ackRefused(no)
 	}
+	sp.tell(ActionAcknowledge, func(t *ShareChange) { t.Member, t.Acks = s.member, acks })
 	return &shareAckResult{change: shareChange{sp: sp, write: w}, counts: countAcknowledged(acks)}
 }
 
@@ -253,7 +254,11 @@ func (c *Cluster) releaseShare(n *node, ended *sharesession.Ended) []shareChange
 			continue
 		}
 		if sp := p.shareGroups[ended.Key.Group]; sp != nil {
-			released = append(released, shareChange{sp: sp, write: sp.state.ReleaseMember(ended.Key.Member, limits)})
+			w := sp.state.ReleaseMember(ended.Key.Member, limits)
+			if w.ID != 0 {
+				sp.tell(ActionRelease, func(s *ShareChange) { s.Member = ended.Key.Member })
+			}
+			released = append(released, shareChange{sp: sp, write: w})
 		}
 	}
 	return released

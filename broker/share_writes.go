@@ -117,6 +117,19 @@ func (sp *sharePartition) overtake(w *sharepartition.Write) {
 	}
 }
 
+// overtakeAsRead keeps writes of the group that are still open from undoing what the share partition was read with: they are of one that was forgotten, which may
+// have taken for free what is staged, and for done what is not.
+func (sp *sharePartition) overtakeAsRead() {
+	for _, w := range sp.partition.openShareWrites {
+		if w.sp.group == sp.group {
+			w.write.StartOffset = min(w.write.StartOffset, sp.state.StartOffset())
+		}
+	}
+	if staged := sp.state.Staged(nil); len(staged) > 0 {
+		sp.overtake(&sharepartition.Write{Batches: staged})
+	}
+}
+
 // overlap tells whether any of the batches has an offset from first to last.
 func overlap(batches []sharepartition.StateBatch, first, last int64) bool {
 	return slices.ContainsFunc(batches, func(b sharepartition.StateBatch) bool { return b.FirstOffset <= last && first <= b.LastOffset })
@@ -149,6 +162,7 @@ func (sp *sharePartition) persisted(id uint64, no *refusal) {
 		code = no.code
 	}
 	archiving := sp.state.Persisted(id, code).Archiving
+	sp.tell(ActionWritten, func(s *ShareChange) { s.ErrorCode = code })
 	if code == errorcode.NotLeaderOrFollower {
 		sp.forget()
 	}
@@ -226,13 +240,18 @@ func (w *shareWrite) written() {
 	w.answered(code, message)
 }
 
-// stages tells whether the write stages what the end of a transaction has decided about: its leader does not take that for staged before it has the answer.
-func (w *shareWrite) stages(resolved []sharepartition.StateBatch) bool {
-	return slices.ContainsFunc(w.write.Batches, func(b sharepartition.StateBatch) bool {
-		return slices.ContainsFunc(resolved, func(r sharepartition.StateBatch) bool {
-			return b.State == sharepartition.TxPending && b.Staged == r.Staged && b.FirstOffset <= r.LastOffset && r.FirstOffset <= b.LastOffset
-		})
-	})
+// decided is the part of what the end of a transaction has decided that the write stages: its leader does not take that for staged before it has the answer. What
+// else was decided is not the answer's to repeat: it may be staged again by then, with the same epoch.
+func (w *shareWrite) decided(resolved []sharepartition.StateBatch) (own []sharepartition.StateBatch) {
+	for _, b := range w.write.Batches {
+		for _, r := range resolved {
+			r.FirstOffset, r.LastOffset = max(r.FirstOffset, b.FirstOffset), min(r.LastOffset, b.LastOffset)
+			if b.State == sharepartition.TxPending && b.Staged == r.Staged && r.FirstOffset <= r.LastOffset {
+				own = append(own, r)
+			}
+		}
+	}
+	return own
 }
 
 // close takes the write out of those that are open.

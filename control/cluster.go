@@ -10,6 +10,7 @@ import (
 
 	"kshare"
 	"kshare/clock"
+	"kshare/internal/jsonhttp"
 	"kshare/protocol/describe"
 	"kshare/sharepartition"
 )
@@ -50,7 +51,7 @@ func (s *server) reset(context.Context, *struct{}) (*nothing, error) {
 	defer s.moving.Unlock()
 	err := s.cluster.Reset()
 	if errors.Is(err, kshare.ErrNotInMemory) {
-		return nil, refuse(http.StatusConflict, "%v: start another one in its place", err)
+		return nil, jsonhttp.Refuse(http.StatusConflict, "%v: start another one in its place", err)
 	}
 	s.shareWriteFaults.forget()
 	s.markerFaults.forget()
@@ -80,7 +81,7 @@ func (s *server) virtual() (*clock.Virtual, error) {
 	if v, ok := s.cluster.Clock().(*clock.Virtual); ok {
 		return v, nil
 	}
-	return nil, refuse(http.StatusConflict, "the cluster lives by the machine's clock, which cannot be moved: start kshare with --clock virtual")
+	return nil, jsonhttp.Refuse(http.StatusConflict, "the cluster lives by the machine's clock, which cannot be moved: start kshare with --clock virtual")
 }
 
 type advance struct {
@@ -96,7 +97,7 @@ func (s *server) advance(ctx context.Context, q *advance) (*Time, error) {
 		return nil, err
 	}
 	if q.By < 0 || q.By > maxAdvance {
-		return nil, refuse(http.StatusBadRequest, "by: %s is not a duration from 0s to %s", q.By, maxAdvance)
+		return nil, jsonhttp.Refuse(http.StatusBadRequest, "by: %s is not a duration from 0s to %s", q.By, maxAdvance)
 	}
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -120,7 +121,7 @@ func (s *server) advance(ctx context.Context, q *advance) (*Time, error) {
 // reachable refuses to move time to where answers could not say it.
 func reachable(end time.Time) error {
 	if err := clock.CheckReach(end); err != nil {
-		return refuse(http.StatusConflict, "%v", err)
+		return jsonhttp.Refuse(http.StatusConflict, "%v", err)
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func (s *server) advanceToNextTimer(context.Context, *struct{}) (*Time, error) {
 	defer s.moving.Unlock()
 	next, ok := v.NextDeadline()
 	if !ok {
-		return nil, refuse(http.StatusConflict, "nothing in the cluster waits for a time")
+		return nil, jsonhttp.Refuse(http.StatusConflict, "nothing in the cluster waits for a time")
 	}
 	if err := reachable(next); err != nil {
 		return nil, err
@@ -206,7 +207,7 @@ func (s *server) getGroups(context.Context, *struct{}) (*Groups, error) {
 	for _, g := range s.cluster.InspectGroups() {
 		x := Group{ID: g.ID, Type: g.Type, State: g.State, Members: []Member{}}
 		for _, m := range g.Members {
-			x.Members = append(x.Members, Member(m))
+			x.Members = append(x.Members, Member{m.ID, m.InstanceID, m.ClientID, m.ClientHost, m.Epoch})
 		}
 		all.Groups = append(all.Groups, x)
 	}
@@ -261,7 +262,7 @@ type PersistedBatch struct {
 func (s *server) getSharePartition(_ context.Context, q *sharePartition) (*SharePartition, error) {
 	state, err := s.cluster.InspectSharePartition(q.Group, q.Topic, q.Partition)
 	if err != nil {
-		return nil, refuse(http.StatusNotFound, "%v", err)
+		return nil, jsonhttp.Refuse(http.StatusNotFound, "%v", err)
 	}
 	x := &SharePartition{Known: state.Known, StartOffset: state.StartOffset, EndOffset: state.EndOffset, InFlight: state.InFlight, Runs: []Run{}, Waiting: state.Waiting}
 	for _, r := range state.Runs {

@@ -174,9 +174,18 @@ func validateKey(schema map[string]any, key string, want, v any, at string) erro
 			}
 		}
 	case "additionalProperties":
-		for name := range fields {
-			if _, ok := schema["properties"].(map[string]any)[name]; !ok && want == false {
+		properties, _ := schema["properties"].(map[string]any)
+		for name, value := range fields {
+			if _, ok := properties[name]; ok {
+				continue
+			}
+			if want == false {
 				return fmt.Errorf("%s.%s is unknown", at, name)
+			}
+			if of, ok := want.(map[string]any); ok {
+				if err := validate(of, value, at+"."+name); err != nil {
+					return err
+				}
 			}
 		}
 	default:

@@ -2,9 +2,12 @@ package control
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"net/http"
 	"reflect"
+
+	"kshare"
+	"kshare/internal/jsonhttp"
 )
 
 // endpoint is something that the interface does: a row of the table from which the routes and their description are made.
@@ -33,18 +36,20 @@ func on[Q, A any](method, path, operation, summary string, f func(*server, conte
 	}
 	e.serve = func(s *server, w http.ResponseWriter, r *http.Request) {
 		q := new(Q)
-		if err := decode(w, r, q); err != nil {
-			fail(w, err)
+		if err := jsonhttp.Decode(w, r, q); err != nil {
+			jsonhttp.Fail(w, err)
 			return
 		}
 		a, err := f(s, r.Context(), q)
 		switch {
+		case errors.Is(err, kshare.ErrClosed):
+			jsonhttp.Fail(w, jsonhttp.Refuse(http.StatusServiceUnavailable, "%s", plain(err)))
 		case err != nil:
-			fail(w, err)
+			jsonhttp.Fail(w, err)
 		case e.gives == nil:
 			w.WriteHeader(e.status)
 		default:
-			write(w, e.status, a)
+			jsonhttp.Write(w, e.status, a)
 		}
 	}
 	return e
@@ -53,24 +58,4 @@ func on[Q, A any](method, path, operation, summary string, f func(*server, conte
 // Created names what was made.
 type Created struct {
 	ID int `json:"id" doc:"names it in later requests"`
-}
-
-// Problem is the answer to a request that failed.
-type Problem struct {
-	Error string `json:"error" doc:"what is wrong, where, and what to do"`
-}
-
-// fail answers with an error.
-func fail(w http.ResponseWriter, err error) { write(w, statusOf(err), Problem{err.Error()}) }
-
-// write answers with JSON.
-func write(w http.ResponseWriter, status int, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		status = http.StatusInternalServerError
-		b, _ = json.Marshal(Problem{"the answer cannot be written as JSON: " + err.Error()}) // a string can
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // an error means that the client has gone
 }

@@ -33,6 +33,9 @@ var endpoints = []endpoint{
 	on(http.MethodDelete, "/v1/faults", "removeFaults", "Removes all faults of requests and lets the requests go on that they hold.", (*server).removeFaults),
 	on(http.MethodGet, "/v1/requests", "getRequests", "The last requests of clients that the log remembers, the oldest first, and what they were answered.", (*server).getRequests, http.StatusConflict),
 
+	on(http.MethodGet, "/v1/judge", "getJudge", "The verdicts on what clients have put on the wire: of each rule whether it was kept, and what broke it.", (*server).getJudge, http.StatusConflict),
+	on(http.MethodPost, "/v1/judge/reset", "resetJudge", "Forgets the verdicts. What is known of open connections, members and sessions stays.", (*server).resetJudge, http.StatusConflict),
+
 	on(http.MethodPost, "/v1/nodes/{id}/stop", "stopNode", "Stops a node as a controlled shutdown does.", (*server).stopNode, http.StatusNotFound, http.StatusConflict),
 	on(http.MethodPost, "/v1/nodes/{id}/start", "startNode", "Starts a stopped node again, on its address.", (*server).startNode, http.StatusNotFound, http.StatusConflict),
 	on(http.MethodPost, "/v1/nodes/{id}/cut", "cutNode", "Cuts a node off from clients and the other nodes.", (*server).cutNode, http.StatusNotFound, http.StatusConflict),

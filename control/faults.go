@@ -11,6 +11,7 @@ import (
 
 	"kshare"
 	"kshare/fault"
+	"kshare/internal/jsonhttp"
 	"kshare/protocol/describe"
 )
 
@@ -22,14 +23,14 @@ type faultText struct {
 	Text string `json:"text" doc:"key=value words with spaces between them, such as api=Fetch times=1 close"`
 }
 
-func (n *newFault) decodeBody(body []byte) (err error) {
+func (n *newFault) DecodeBody(body []byte) (err error) {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(body, &keys); err != nil {
-		return refuse(http.StatusBadRequest, "the body is no JSON object: %v", err)
+		return jsonhttp.Refuse(http.StatusBadRequest, "the body is no JSON object: %v", err)
 	}
 	if _, ok := keys["text"]; ok {
 		var t faultText
-		if err := decodeObject(body, reflect.ValueOf(&t).Elem()); err != nil {
+		if err := jsonhttp.DecodeObject(body, reflect.ValueOf(&t).Elem()); err != nil {
 			return err
 		}
 		n.rule, err = fault.ParseRule(strings.Fields(t.Text)...)
@@ -37,7 +38,7 @@ func (n *newFault) decodeBody(body []byte) (err error) {
 		n.rule, err = fault.DecodeRule(body)
 	}
 	if err != nil {
-		return refuse(http.StatusBadRequest, "the fault: %v", err)
+		return jsonhttp.Refuse(http.StatusBadRequest, "the fault: %v", err)
 	}
 	return nil
 }
@@ -45,7 +46,7 @@ func (n *newFault) decodeBody(body []byte) (err error) {
 func (s *server) addFault(_ context.Context, q *newFault) (*Created, error) {
 	id, err := s.cluster.AddFault(q.rule)
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "the fault: %v", err)
+		return nil, jsonhttp.Refuse(http.StatusBadRequest, "the fault: %v", err)
 	}
 	return &Created{id}, nil
 }
@@ -79,7 +80,7 @@ type numbered struct {
 
 func (s *server) removeFault(_ context.Context, q *numbered) (*nothing, error) {
 	if err := s.cluster.RemoveFault(q.ID); err != nil {
-		return nil, refuse(http.StatusNotFound, "%v", err)
+		return nil, jsonhttp.Refuse(http.StatusNotFound, "%v", err)
 	}
 	return &nothing{}, nil
 }
@@ -103,7 +104,7 @@ type Released struct {
 func (s *server) releaseFaults(_ context.Context, q *release) (*Released, error) {
 	n, err := s.cluster.ReleaseFault(q.Name)
 	if err != nil {
-		return nil, refuse(http.StatusNotFound, "%v", err)
+		return nil, jsonhttp.Refuse(http.StatusNotFound, "%v", err)
 	}
 	return &Released{n}, nil
 }
@@ -155,20 +156,20 @@ type Request struct {
 
 func (s *server) getRequests(_ context.Context, q *requestQuery) (*Requests, error) {
 	if s.cluster.RequestLog() == 0 {
-		return nil, refuse(http.StatusConflict, "requests are not logged: start kshare with --request-log")
+		return nil, jsonhttp.Refuse(http.StatusConflict, "requests are not logged: start kshare with --request-log")
 	}
 	limit := q.Limit
 	if limit == 0 {
 		limit = usualRequests
 	}
 	if limit < 1 || limit > mostRequests {
-		return nil, refuse(http.StatusBadRequest, "limit: %d is not a number from 1 to %d", q.Limit, mostRequests)
+		return nil, jsonhttp.Refuse(http.StatusBadRequest, "limit: %d is not a number from 1 to %d", q.Limit, mostRequests)
 	}
 	found, err := s.cluster.Requests(kshare.RequestQuery{
 		Since: q.Since, API: q.API, Group: q.Group, Member: q.Member, Topic: q.Topic, ClientID: q.Client, Connection: q.Connection, Limit: limit,
 	})
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "%v", err)
+		return nil, jsonhttp.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	all := &Requests{Requests: make([]Request, len(found))}
 	left := maxFields

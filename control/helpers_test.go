@@ -19,6 +19,7 @@ import (
 	"kshare"
 	"kshare/clock"
 	"kshare/control"
+	"kshare/internal/jsonhttp"
 )
 
 // When all tests have run, each operation of the document has been seen to succeed.
@@ -102,7 +103,7 @@ func (a *api) refused(status int, method, target string, body any) string {
 	w := a.do(request(a.t, method, target, body))
 	require.Equal(a.t, status, w.Code, "%s %s: %s", method, target, w.Body)
 	checkAnswer(a.t, method, target, w)
-	var p control.Problem
+	var p jsonhttp.Problem
 	require.NoError(a.t, json.Unmarshal(w.Body.Bytes(), &p))
 	require.NotEmpty(a.t, p.Error)
 	return p.Error

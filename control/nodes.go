@@ -10,6 +10,7 @@ import (
 
 	"kshare"
 	"kshare/fault"
+	"kshare/internal/jsonhttp"
 	"kshare/internal/spelling"
 	"kshare/protocol/errorcode"
 )
@@ -21,7 +22,7 @@ type nodeQuery struct {
 // node does something to a node.
 func (s *server) node(q *nodeQuery, do func(int32) error) (*nothing, error) {
 	if !slices.ContainsFunc(s.cluster.InspectNodes(), func(n kshare.NodeState) bool { return n.ID == q.ID }) {
-		return nil, refuse(http.StatusNotFound, "the cluster has no node %d", q.ID)
+		return nil, jsonhttp.Refuse(http.StatusNotFound, "the cluster has no node %d", q.ID)
 	}
 	return conflict(do(q.ID))
 }
@@ -29,7 +30,7 @@ func (s *server) node(q *nodeQuery, do func(int32) error) (*nothing, error) {
 // conflict is the answer to a change that the cluster did or refused.
 func conflict(err error) (*nothing, error) {
 	if err != nil {
-		return nil, refuse(http.StatusConflict, "%s", plain(err))
+		return nil, jsonhttp.Refuse(http.StatusConflict, "%s", plain(err))
 	}
 	return &nothing{}, nil
 }
@@ -70,7 +71,7 @@ type moveCoordinator struct {
 
 func (s *server) moveCoordinator(_ context.Context, q *moveCoordinator) (*nothing, error) {
 	if q.Loading < 0 {
-		return nil, refuse(http.StatusBadRequest, "loading: %s is negative", q.Loading)
+		return nil, jsonhttp.Refuse(http.StatusBadRequest, "loading: %s is negative", q.Loading)
 	}
 	kind, _ := kshare.CoordinatorKindNamed(q.Kind) // one of its values
 	return conflict(s.cluster.MoveCoordinator(kind, q.Key, q.To, q.Loading))
@@ -148,7 +149,7 @@ func (fs *writeFaults[Q]) find(id int) (*writeFault[Q], error) {
 	if f := fs.all[id]; f != nil {
 		return f, nil
 	}
-	return nil, refuse(http.StatusNotFound, "there is no fault of %s %d", fs.what, id)
+	return nil, jsonhttp.Refuse(http.StatusNotFound, "there is no fault of %s %d", fs.what, id)
 }
 
 // releaseOf lets writes go on that a fault of one kind holds.
@@ -192,7 +193,7 @@ func writeFaultOf(topic string, partition *int32, name string) (index int32, cod
 	if name != "" {
 		var ok bool
 		if code, ok = errorcode.Code(name); !ok {
-			return 0, 0, refuse(http.StatusBadRequest, "error: Kafka has no error %q%s", clip(name), spelling.DidYouMean(clip(name), errorcode.Names()))
+			return 0, 0, jsonhttp.Refuse(http.StatusBadRequest, "error: Kafka has no error %q%s", jsonhttp.Clip(name), spelling.DidYouMean(jsonhttp.Clip(name), errorcode.Names()))
 		}
 	}
 	return index, code, nil
@@ -205,7 +206,7 @@ func (s *server) addShareWriteFault(_ context.Context, q *shareWrites) (*Created
 	}
 	f, err := s.cluster.FaultShareWrites(kshare.ShareWrites{Group: q.Group, Topic: q.Topic, Partition: partition, Count: q.Count, Hold: q.Hold, Delay: q.Delay, ErrorCode: code, Stage: q.Stage})
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "%s", plain(err))
+		return nil, jsonhttp.Refuse(http.StatusBadRequest, "%s", plain(err))
 	}
 	return s.shareWriteFaults.add(f, *q), nil
 }
@@ -238,7 +239,7 @@ func (s *server) addMarkerFault(_ context.Context, q *markerWrites) (*Created, e
 	}
 	f, err := s.cluster.FaultMarkers(kshare.MarkerWrites{TransactionalID: q.TransactionalID, Topic: q.Topic, Partition: partition, Count: q.Count, Hold: q.Hold, Delay: q.Delay, ErrorCode: code, Stage: q.Stage})
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "%s", plain(err))
+		return nil, jsonhttp.Refuse(http.StatusBadRequest, "%s", plain(err))
 	}
 	return s.markerFaults.add(f, *q), nil
 }
@@ -275,7 +276,7 @@ func (s *server) failDisk(_ context.Context, q *failDisk) (*nothing, error) {
 		fail = s.cluster.FailReads
 	}
 	if err := fail(q.Count, nil); err != nil {
-		return nil, refuse(http.StatusBadRequest, "%v", err)
+		return nil, jsonhttp.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	return &nothing{}, nil
 }

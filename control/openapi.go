@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kshare/fault"
+	"kshare/internal/jsonhttp"
 )
 
 // documentPath is where the interface describes itself.
@@ -52,16 +53,16 @@ func describeAll() object {
 func (d *describer) operation(e *endpoint) object {
 	o := object{"operationId": e.operation, "summary": e.summary}
 	var parameters []any
-	for _, f := range fieldsOf(e.takes, "") {
-		if f.source == "json" {
+	for _, f := range jsonhttp.FieldsOf(e.takes, "") {
+		if f.Source == "json" {
 			continue
 		}
-		schema := d.schema(e.takes.Field(f.index).Type, asRequest)
-		if f.options != nil {
-			schema["enum"] = f.options
+		schema := d.schema(f.Type, asRequest)
+		if f.Options != nil {
+			schema["enum"] = f.Options
 		}
 		parameters = append(parameters, object{
-			"name": f.name, "in": f.source, "required": f.source == "path" || !f.optional, "description": f.doc, "schema": schema,
+			"name": f.Name, "in": f.Source, "required": f.Source == "path" || !f.Optional, "description": f.Doc, "schema": schema,
 		})
 	}
 	if parameters != nil {
@@ -82,7 +83,7 @@ func (d *describer) operation(e *endpoint) object {
 	}
 	for _, status := range append(common, e.refusals...) {
 		responses[strconv.Itoa(status)] = object{
-			"description": strings.ToLower(http.StatusText(status)), "content": jsonContent(d.schema(reflect.TypeFor[Problem](), asAnswer)),
+			"description": strings.ToLower(http.StatusText(status)), "content": jsonContent(d.schema(reflect.TypeFor[jsonhttp.Problem](), asAnswer)),
 		}
 	}
 	o["responses"] = responses
@@ -115,7 +116,7 @@ func (d *describer) schema(t reflect.Type, as direction) object {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
-	case durationType:
+	case jsonhttp.DurationType:
 		return object{"type": "string", "pattern": durationPattern, "description": "a duration in Go's form, such as 31s, 500ms or 1m30s"}
 	case reflect.TypeFor[fault.NameOrNumber]():
 		if as == asRequest {
@@ -149,6 +150,8 @@ func (d *describer) schema(t reflect.Type, as direction) object {
 		return object{"type": "number"}
 	case reflect.Slice:
 		return object{"type": "array", "items": d.schema(t.Elem(), as)}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": d.schema(t.Elem(), as)}
 	case reflect.Struct:
 		name := t.Name()
 		if d.schemas[name] == nil {
@@ -163,17 +166,17 @@ func (d *describer) schema(t reflect.Type, as direction) object {
 // structure describes the JSON fields of a struct.
 func (d *describer) structure(t reflect.Type, as direction) object {
 	properties, required := object{}, []any{}
-	for _, f := range fieldsOf(t, "json") {
-		schema := d.schema(t.Field(f.index).Type, as)
-		if f.options != nil {
-			schema["enum"] = texts(f.options)
+	for _, f := range jsonhttp.FieldsOf(t, "json") {
+		schema := d.schema(f.Type, as)
+		if f.Options != nil {
+			schema["enum"] = texts(f.Options)
 		}
-		if f.doc != "" {
-			schema["description"] = f.doc
+		if f.Doc != "" {
+			schema["description"] = f.Doc
 		}
-		properties[f.name] = schema
-		if !f.optional {
-			required = append(required, f.name)
+		properties[f.Name] = schema
+		if !f.Optional {
+			required = append(required, f.Name)
 		}
 	}
 	return object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}

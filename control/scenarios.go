@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"kshare/internal/jsonhttp"
 	"kshare/scenario"
 )
 
@@ -58,10 +59,10 @@ func (s *server) runScenario(ctx context.Context, q *runScenario) (*ScenarioRepo
 	}
 	f, err := scenario.Parse(name, []byte(q.Text))
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "%v", err)
+		return nil, jsonhttp.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	if n := f.Commands(); n > scenarioCommands {
-		return nil, refuse(http.StatusBadRequest, "%s: %d commands, there may be %d", clip(name), n, scenarioCommands)
+		return nil, jsonhttp.Refuse(http.StatusBadRequest, "%s: %d commands, there may be %d", jsonhttp.Clip(name), n, scenarioCommands)
 	}
 	select {
 	case s.running <- struct{}{}:

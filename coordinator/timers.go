@@ -41,6 +41,14 @@ func (t *timers) schedule(group, name string, at time.Time, call func(now time.T
 // scheduled reports whether a call of the name is owed.
 func (t *timers) scheduled(group, name string) bool { return t.byKey[group][name] != nil }
 
+// at is when a call of the name is owed, zero where none is.
+func (t *timers) at(group, name string) time.Time {
+	if x := t.byKey[group][name]; x != nil {
+		return x.at
+	}
+	return time.Time{}
+}
+
 func (t *timers) cancel(group, name string) {
 	if x := t.byKey[group][name]; x != nil {
 		heap.Remove(&t.queue, x.index)

@@ -154,8 +154,8 @@ func (e *Entry) LeftOut() (all []string) {
 	return all
 }
 
-// weight is about how many bytes of memory the entry takes.
-func (e *Entry) weight() int {
+// Weight is about how many bytes of memory the entry takes.
+func (e *Entry) Weight() int {
 	n := 512 + len(e.ClientID) + len(e.Reason) + len(e.request.kept) + len(e.answer.kept) + subjectWeight(e.Subject)
 	for _, f := range e.Faults {
 		n += 16 + len(f)
@@ -257,12 +257,16 @@ type Log struct {
 	oldest  uint64   // Seq of the oldest that is not forgotten
 	last    uint64   // Seq of the newest
 	bytes   int      // of all entries
+	most    int      // that bytes may be
 }
 
 // New makes a log of the last n requests, at least one, and of fewer where these would take more than MaxBytes, of a cluster that has the APIs.
 func New(n int, apis protocol.Catalog) *Log {
-	return &Log{apis: apis, entries: make([]*Entry, 0, n), oldest: 1}
+	return &Log{apis: apis, entries: make([]*Entry, 0, n), oldest: 1, most: MaxBytes}
 }
+
+// Bound has the log forget the oldest where the entries would take more than so many bytes, fewer than MaxBytes. It is called before anything is added.
+func (l *Log) Bound(bytes int) { l.most = min(bytes, MaxBytes) }
 
 // Add adds a request. Beyond the log's bounds the oldest are forgotten. Its Seq is set.
 func (l *Log) Add(e *Entry) {
@@ -289,10 +293,10 @@ func (l *Log) place(seq uint64) uint64 { return (seq - 1) % uint64(cap(l.entries
 
 // weigh counts an entry as it is now.
 func (l *Log) weigh(e *Entry) {
-	n := e.weight()
+	n := e.Weight()
 	l.bytes += n - e.size
 	e.size = n
-	for l.bytes > MaxBytes && l.oldest < l.last {
+	for l.bytes > l.most && l.oldest < l.last {
 		l.forget()
 	}
 }

@@ -207,3 +207,18 @@ func TestBytesAreBounded(t *testing.T) {
 	require.Less(t, len(seqs(t, l, requestlog.Query{})), 70)
 	require.Nil(t, named(17_000).Subject)
 }
+
+// A log may be bounded to fewer bytes than any takes.
+func TestBound(t *testing.T) {
+	l := requestlog.New(1000, protocol.Catalog{})
+	l.Bound(3 * requestlog.MaxBody)
+	for range 10 {
+		e := &requestlog.Entry{API: "Fetch", Key: 1, Version: 12}
+		e.SetRequest(make([]byte, requestlog.MaxBody))
+		l.Add(e)
+	}
+	found, err := l.Find(requestlog.Query{})
+	require.NoError(t, err)
+	require.Len(t, found, 2)
+	require.EqualValues(t, 10, found[1].Seq)
+}

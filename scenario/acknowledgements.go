@@ -90,8 +90,8 @@ func leaderHint(code int16, leader, epoch int32) string {
 	return ", leader " + strconv.Itoa(int(leader)) + " epoch " + strconv.Itoa(int(epoch))
 }
 
-// acknowledgeTypeName is the name of a type, its number where it has none.
-func acknowledgeTypeName(t int8) string {
+// AcknowledgeTypeName is the name of an acknowledge type, its number where it has none.
+func AcknowledgeTypeName(t int8) string {
 	for name, n := range acknowledgeTypes {
 		if n == t {
 			return name

@@ -205,8 +205,8 @@ func produce(s *step, c *call) error {
 			s.produced += len(r.key) + len(r.value)
 		}
 	}
-	if s.produced > maxProducedInAll {
-		return mistakef("the scenario has produced %d bytes; it may %d", s.produced, maxProducedInAll)
+	if s.produced > s.maxProduced {
+		return mistakef("the scenario has produced %d bytes; it may %d", s.produced, s.maxProduced)
 	}
 	var ranges []string
 	for _, records := range batches {

@@ -99,7 +99,7 @@ func (s *step) showRuns(runs []sharepartition.Run) {
 			owner = fmt.Sprintf("  %s, lock %s", r.Member, show(r.LockLeft.Round(time.Millisecond)))
 		}
 		if r.State == sharepartition.TxPending {
-			owner = fmt.Sprintf("  %s in a transaction of producer %s, epoch %d", acknowledgeTypeName(r.Staged.Type), s.producerName(r.Staged.ProducerID), r.Staged.ProducerEpoch)
+			owner = fmt.Sprintf("  %s in a transaction of producer %s, epoch %d", AcknowledgeTypeName(r.Staged.Type), s.producerName(r.Staged.ProducerID), r.Staged.ProducerEpoch)
 		}
 		if r.Pending {
 			owner += "  (its write is unanswered)"

@@ -138,3 +138,15 @@ func TestErrorsAreShort(t *testing.T) {
 		}
 	}
 }
+
+// Whatever characters names have, what is shown is text that can be read again.
+func TestControlCharactersAreEscaped(t *testing.T) {
+	f, err := Parse("x", []byte("topic orders\ncommit \"g\\x00\\x1b[2J\\x7f\" orders-0=1\ngroups\n"))
+	require.NoError(t, err)
+	r, err := Run(f, NewLocal(), Options{})
+	require.NoError(t, err)
+	text := string(r.Rewritten())
+	require.Contains(t, text, `g\x00\x1b[2J\x7f`)
+	_, err = Parse("x", []byte(text))
+	require.NoError(t, err)
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -24,6 +25,7 @@ type Local struct {
 	stays   bool                  // the cluster is another's, which the scenario neither starts nor closes
 	ids     map[string][][16]byte // what topics are to be called, by name, before ids are made up
 	leaving []*kshare.Direct      // their clients have gone, which the broker has not noticed
+	random  io.Reader             // the same in every run
 }
 
 // Began is the time at which a scenario in the process begins.
@@ -31,7 +33,7 @@ var Began = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // NewLocal makes a cluster of one node, unless the script or an option says otherwise.
 func NewLocal(opts ...kshare.Option) *Local {
-	return &Local{options: opts, clock: clock.NewVirtual(Began), memory: kshare.NewMemory()}
+	return &Local{options: opts, clock: clock.NewVirtual(Began), memory: kshare.NewMemory(), random: rand.NewChaCha8(fingerprint("ids"))}
 }
 
 func (l *Local) setUp(s settings) error {
@@ -66,7 +68,7 @@ func (l *Local) setUp(s settings) error {
 func (l *Local) start(opts []kshare.Option) (err error) {
 	ids := topicIDs{given: l.ids, made: map[string]int{}}
 	l.settled = append(opts, kshare.WithInMemoryNetwork(), kshare.WithClock(l.clock), kshare.WithTopicIDs(ids.next), kshare.WithMemory(l.memory),
-		kshare.WithRequestLog(remembered))
+		kshare.WithRequestLog(remembered), kshare.WithRandom(l.random))
 	l.started, err = kshare.Start(l.settled...)
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -17,6 +18,8 @@ type Options struct {
 	Prefix string
 	// MaxShown bounds the bytes that all commands show together, 0 does not. A command that shows more ends the run.
 	MaxShown int
+	// MaxProduced bounds the bytes of keys and values that are produced, 0 for what any scenario may.
+	MaxProduced int
 }
 
 // Report is what a run has shown.
@@ -123,7 +126,11 @@ type runner struct {
 }
 
 func newRunner(t Target, o Options) *runner {
-	return &runner{world: newWorld(t, o.Prefix), maxShown: o.MaxShown}
+	w := newWorld(t, o.Prefix)
+	if o.MaxProduced > 0 {
+		w.maxProduced = o.MaxProduced
+	}
+	return &runner{world: w, maxShown: o.MaxShown}
 }
 
 func (r *runner) file(f *File, report *Report) error {
@@ -323,13 +330,32 @@ func (st *strand) lines() ([]string, error) {
 	}
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	for i, l := range lines {
-		if l = strings.TrimRight(l, " "); l == "" {
+		if l = strings.TrimRight(printable(l), " "); l == "" {
 			l = "." // a blank line would end the block
 		}
 		lines[i] = l
 	}
 	return lines, nil
 }
+
+// printable writes control characters as Go escapes them: a name may have any, and a scenario is text.
+func printable(l string) string {
+	if !strings.ContainsFunc(l, isControl) {
+		return l
+	}
+	var b strings.Builder
+	for _, c := range l {
+		if isControl(c) {
+			quoted := strconv.QuoteRune(c)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
 // rounding is what times are shown in: a real broker is late by less than half of it.
 const rounding = 500 * time.Millisecond

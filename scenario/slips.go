@@ -111,6 +111,72 @@ func slipOfName(calls []*call, lines []int) *Mistake {
 	return nil
 }
 
+// slipWatch looks for slips of names as the commands of a script come one by one.
+type slipWatch struct {
+	made   map[string]map[string]bool // by kind
+	order  map[string][]string
+	unmade []naming // that are not in quotes
+	json   []*call  // with JSON
+}
+
+func newSlipWatch() *slipWatch {
+	return &slipWatch{made: map[string]map[string]bool{"topic": {}, "group": {}, "member": {}}, order: map[string][]string{}}
+}
+
+// check finds a slip that the script would have with one more command. Where there is none, noted takes the command in.
+func (w *slipWatch) check(c *call, line int) (noted func(), slip error) {
+	all := c.namings()
+	made := map[string][]string{}
+	for _, n := range all {
+		if n.makes && !w.made[n.kind][n.name] && !slices.Contains(made[n.kind], n.name) {
+			made[n.kind] = append(made[n.kind], n.name)
+		}
+	}
+	exists := func(n naming) bool { return w.made[n.kind][n.name] || slices.Contains(made[n.kind], n.name) }
+	var unmade []naming
+	for _, n := range w.unmade {
+		if !exists(n) {
+			unmade = append(unmade, n)
+		}
+	}
+	old := len(unmade)
+	for _, n := range all {
+		if n.line = line; !exists(n) && !n.verbatim {
+			unmade = append(unmade, n)
+		}
+	}
+	calls := w.json
+	if c.rest != "" {
+		calls = append(slices.Clone(calls), c)
+	}
+	if len(unmade)*(len(w.order["topic"])+len(w.order["group"])+len(w.order["member"])+len(all)) <= maxComparisons {
+		for i, n := range unmade {
+			among := made[n.kind]
+			if i >= old {
+				among = slices.Concat(w.order[n.kind], among)
+			}
+			near := nearName(n, among)
+			if near == "" || namedInJSON(calls, n.name) {
+				continue
+			}
+			name := n.name[strings.IndexByte(n.name, '/')+1:]
+			if i < old {
+				return nil, mistakef("line %d of the script names the %s %q: did you mean that?%s there", n.line, n.kind, name, takenAsItStands)
+			}
+			return nil, mistakef("the script makes no %s %q: did you mean %s?%s", n.kind, name, near, takenAsItStands)
+		}
+	}
+	return func() {
+		for kind, names := range made {
+			for _, name := range names {
+				w.made[kind][name] = true
+			}
+			w.order[kind] = append(w.order[kind], names...)
+		}
+		w.unmade, w.json = unmade, calls
+	}, nil
+}
+
 // nearName is the name from which one slip leads to a naming's; of members the group is the same.
 func nearName(n naming, made []string) string {
 	if n.kind != "member" {

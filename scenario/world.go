@@ -14,23 +14,24 @@ import (
 
 // world is what a scenario knows of its cluster: topics, members, producers and the connections it has.
 type world struct {
-	ctx       context.Context // the run ends with it
-	target    Target
-	prefix    string // of the names of topics, groups and the like on the wire
-	ready     bool   // set up
-	names     *names
-	user      string           // who sends requests, "" for ANONYMOUS
-	nodes     map[int32]string // addresses by id
-	cut       map[int32]bool   // nodes that the script has cut off
-	offered   map[int16][2]int16
-	conns     map[connKey]*link
-	topics    map[string][16]byte   // latest ids by name
-	made      map[string][][16]byte // all ids by name on the wire, in the order of their appearance
-	byID      map[[16]byte]string
-	strange   map[[16]byte]bool // ids that no topic has
-	members   map[memberKey]*member
-	produced  int // bytes of keys and values
-	producers map[string]*producer
+	ctx         context.Context // the run ends with it
+	target      Target
+	prefix      string // of the names of topics, groups and the like on the wire
+	ready       bool   // set up
+	names       *names
+	user        string           // who sends requests, "" for ANONYMOUS
+	nodes       map[int32]string // addresses by id
+	cut         map[int32]bool   // nodes that the script has cut off
+	offered     map[int16][2]int16
+	conns       map[connKey]*link
+	topics      map[string][16]byte   // latest ids by name
+	made        map[string][][16]byte // all ids by name on the wire, in the order of their appearance
+	byID        map[[16]byte]string
+	strange     map[[16]byte]bool // ids that no topic has
+	members     map[memberKey]*member
+	produced    int // bytes of keys and values, of which there may be maxProduced
+	maxProduced int
+	producers   map[string]*producer
 	// transactions tells whether the transaction coordinators were made.
 	transactions bool
 	strands      []*strand // in the background, in the order of their start
@@ -47,7 +48,7 @@ type connKey struct {
 
 func newWorld(t Target, prefix string) *world {
 	return &world{ctx: context.Background(), target: t, started: t.now(), prefix: prefix, names: newNames(prefix), cut: map[int32]bool{}, conns: map[connKey]*link{}, topics: map[string][16]byte{}, made: map[string][][16]byte{},
-		byID: map[[16]byte]string{}, strange: map[[16]byte]bool{}, members: map[memberKey]*member{}, producers: map[string]*producer{}}
+		byID: map[[16]byte]string{}, strange: map[[16]byte]bool{}, members: map[memberKey]*member{}, maxProduced: maxProducedInAll, producers: map[string]*producer{}}
 }
 
 // fingerprint makes ids out of names.

@@ -296,3 +296,31 @@ func TestGaps(t *testing.T) {
 		assert.Zero(t, lag(t, opts))
 	})
 }
+
+// Renew keeps what was polled and what was fetched with it from others for as long as it is called, and leaves what was said alone.
+func TestRenewHoldsWhatWasFetched(t *testing.T) {
+	inBubble(t, func(t *testing.T, cluster *kshare.Cluster, opts []kgo.Opt) {
+		client, err := kgo.NewClient(append(opts, kgo.DefaultProduceTopic("orders"), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(time.Second))...)
+		require.NoError(t, err)
+		defer client.Close()
+		require.NoError(t, client.ProduceSync(t.Context(), kgo.StringRecord("a"), kgo.StringRecord("b"), kgo.StringRecord("c")).FirstErr(), "one batch")
+		in, err := shareclient.NewConsumer(shareclient.ConsumerConfig{Group: "workers", Topics: []string{"orders"}, MaxRecords: 1}, opts...)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, in.Close(t.Context())) }()
+		assert.Zero(t, in.AcquisitionLockTimeout())
+		first := all(t, in, 1, shareclient.Accept)
+		assert.Len(t, first, 1, "the others wait in the consumer")
+		assert.Equal(t, 30*time.Second, in.AcquisitionLockTimeout())
+		for range 5 {
+			time.Sleep(20 * time.Second)
+			require.NoError(t, in.Renew(t.Context()))
+		}
+		other := newConsumer(t, opts)
+		empty(t, other)
+		for _, r := range all(t, in, 2, shareclient.Accept) {
+			assert.EqualValues(t, 1, r.DeliveryCount)
+		}
+		require.NoError(t, in.Commit(t.Context()))
+		assert.Zero(t, lag(t, opts))
+	})
+}

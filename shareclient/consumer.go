@@ -56,6 +56,7 @@ type Consumer struct {
 	full     bool // the next heartbeat names the topics
 	assigned map[Partition]bool
 	nodes    map[int32]*node
+	lock     time.Duration                 // how long records are held at most, as a broker said last; 0 before
 	ready    []*Record                     // fetched and not polled
 	held     map[Partition]map[int64]*held // polled and not acknowledged
 	fatal    error
@@ -282,6 +283,9 @@ func (c *Consumer) fetched(n *node, resp *kmsg.ShareFetchResponse, err error, wa
 		return false
 	}
 	n.session.answered(want)
+	if resp.AcquisitionLockTimeoutMillis > 0 {
+		c.lock = time.Duration(resp.AcquisitionLockTimeoutMillis) * time.Millisecond
+	}
 	ok := true
 	for _, t := range resp.Topics {
 		for _, part := range t.Partitions {
@@ -431,6 +435,29 @@ func (c *Consumer) Commit(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Renew begins the locks of all that the consumer holds and that nothing was said of anew, records that it has fetched and Poll has not given out yet among them,
+// and sends that as Commit does, with what was said of others. Without such records it does nothing. Where a partition is refused, the locks of its records end as before.
+func (c *Consumer) Renew(ctx context.Context) error {
+	c.mu.Lock()
+	for _, offsets := range c.held {
+		for _, h := range offsets {
+			if h.said == undecided {
+				h.said = Renew
+			}
+		}
+	}
+	c.mu.Unlock()
+	return c.Commit(ctx)
+}
+
+// AcquisitionLockTimeout is how long the group's members hold records before others may have them, as a broker said last (acquisitionLockTimeoutMs of the Java
+// client). It is 0 before the first answer to a fetch.
+func (c *Consumer) AcquisitionLockTimeout() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lock
+}
+
 // holders are the nodes that something is to be told.
 func (c *Consumer) holders() (ids []int32) {
 	seen := map[int32]bool{}
@@ -487,7 +514,7 @@ func (c *Consumer) acknowledge(ctx context.Context, n *node, epoch int32, types 
 		for _, p := range t.Partitions {
 			if p.ErrorCode != errorcode.None {
 				of := Partition{t.TopicID, c.routes.name(t.TopicID), p.Partition}
-				errs = append(errs, &Error{API: "ShareAcknowledge", Of: of.String(), Code: p.ErrorCode, Message: textOf(p.ErrorMessage), Class: Abortable})
+				errs = append(errs, &Error{API: "ShareAcknowledge", Of: of.String(), OfPartition: true, Code: p.ErrorCode, Message: textOf(p.ErrorMessage), Class: Abortable})
 			}
 		}
 	}

@@ -42,6 +42,8 @@ type Error struct {
 	Message string // what the broker adds, often nothing
 	Class   Class
 	Cause   error
+
+	OfPartition bool // Of is a partition, and nothing else was refused
 }
 
 func (e *Error) Error() string {

@@ -164,6 +164,26 @@ func TestWritesAgainstOffsets(t *testing.T) {
 				r.apply(record)
 				model, fence = nil, 0
 			},
+			"clone": func(t *rapid.T) {
+				guard := r.c.Guard(0, 0, 1, 2)
+				other := r.c.Clone()
+				require.True(t, r.c.Holds(guard) && other.Holds(guard))
+				if rapid.Bool().Draw(t, "go on with the copy") {
+					r.c, other = other, r.c
+				}
+				if s := other.states[k]; s != nil { // the other one is changed in place
+					u := Update{StateEpoch: s.StateEpoch, LeaderEpoch: s.fence, StartOffset: 1, Batches: []Batch{{0, 50, txPending, 7, Staged{1, 2, 1, 2}}}, Guard: guard}
+					record, no := other.Write(0, k, &u)
+					require.Nil(t, no)
+					other.Apply(&record, 0)
+					other.TransactionEnded(0, 0, Marker{ProducerID: 1, ProducerEpoch: 3, CoordinatorEpoch: 4})
+					require.False(t, other.Holds(guard))
+					require.True(t, r.c.Holds(guard))
+					r.c.ForgetGuards(0)
+					record, _ = other.Delete(k)
+					other.Apply(&record, 0)
+				}
+			},
 			"": func(t *rapid.T) {
 				s := r.c.states[k]
 				require.Equal(t, model == nil, s == nil)

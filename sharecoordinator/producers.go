@@ -55,6 +55,9 @@ func (c *Coordinator) Guard(nowMs int64, partition int32, producerID int64, epoc
 	return g
 }
 
+// Holds tells whether a guard holds.
+func (c *Coordinator) Holds(g *Guard) bool { return g != nil && c.guards[g.place] == g }
+
 // refuseStage is why a write may not stage what it does, nil where it may. A batch without a producer waits for no transaction.
 func (c *Coordinator) refuseStage(u *Update) *Refusal {
 	if c.config.Draft.NoLateStageFence {
@@ -68,7 +71,7 @@ func (c *Coordinator) refuseStage(u *Update) *Refusal {
 		if end, ok := c.ended[s.ProducerID]; ok && s.ProducerEpoch < end.epoch {
 			return refuseLateStage
 		}
-		if g := u.Guard; g == nil || c.guards[g.place] != g || g.producerID != s.ProducerID || g.epoch != s.ProducerEpoch {
+		if g := u.Guard; !c.Holds(g) || g.producerID != s.ProducerID || g.epoch != s.ProducerEpoch {
 			return refuseUnguarded
 		}
 	}

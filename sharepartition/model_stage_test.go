@@ -67,6 +67,8 @@ func (m *model) stageable(member string, ack int, a *Acknowledgement, s Staging,
 			return refusedOtherStaged
 		case r.state == TxPending && r.staged != want:
 			return refusedOtherStaged
+		case r.state == TxPending && r.write != 0:
+			return refusedUnanswered
 		case r.state == TxPending:
 			continue
 		case r.state != Acquired || r.write != 0:

@@ -219,6 +219,32 @@ func (x *pair) produce(t *rapid.T) {
 	}
 }
 
+// clone goes on with a copy, or with what was copied, and does everything to the other one that changes it.
+func (x *pair) clone(t *rapid.T) {
+	other := x.p.Clone()
+	require.NoError(t, other.Check())
+	if rapid.Bool().Draw(t, "go on with the copy") {
+		x.p, other = other, x.p
+	}
+	later := x.time().Add(time.Second)
+	for _, w := range x.m.writes {
+		other.Persisted(w.id, 15)
+	}
+	next := other.EndOffset()
+	other.Acquire(later, &AcquireRequest{Member: "m4", FetchOffset: next, BatchSize: 3, MaxRecords: 9, Batches: []Bounds{{next, next + 8}}}, x.lim, nil)
+	for _, r := range other.Describe(nil, later) {
+		if r.State == Acquired {
+			_, _ = other.Acknowledge(later, r.Member, []Acknowledgement{{r.LastOffset, r.LastOffset, []int8{TypeAccept}}}, x.lim)
+		}
+	}
+	for _, m := range []string{"m1", "m2", "m3"} {
+		other.Persisted(other.ReleaseMember(m, x.lim).ID, 0)
+	}
+	other.Expire(later.Add(time.Hour), x.lim)
+	other.LogStartMoved(next + 1)
+	require.NoError(t, other.Check())
+}
+
 // TestAgainstModel does random things to a partition and to the model and compares what can be seen.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -283,7 +309,8 @@ func TestAgainstModel(t *testing.T) {
 				x.lim.Renew = rapid.Bool().Draw(t, "renew")
 				x.lim.DeliveryCount = rapid.IntRange(2, 8).Draw(t, "delivery count limit")
 			},
-			"": x.same,
+			"clone": x.clone,
+			"":      x.same,
 		})
 	})
 }

@@ -41,12 +41,13 @@ type Staging struct {
 var (
 	refusedStagedType  = &Refusal{ErrorCode: errorcode.InvalidRequest, Message: "This acknowledge type is not allowed in a transaction."}
 	refusedOtherStaged = &Refusal{ErrorCode: errorcode.InvalidRecordState, Message: "The offset waits for another transaction, or for another acknowledgement of this one."}
+	refusedUnanswered  = &Refusal{ErrorCode: errorcode.InvalidRecordState, Message: "The offset is staged already, and whether that is stored is not known yet."}
 	refusedBelowStart  = &Refusal{ErrorCode: errorcode.InvalidRecordState, Message: "The offset is below the start offset: others are done with it."}
 )
 
 // Stage makes what a member says about records it holds part of a transaction: all batches or none. acks have passed
 // CheckFormat. The records have no lock and no owner any more once Persisted is told that the returned Write has succeeded, and Resolve is told of
-// the transaction's end; if the Write fails they are given back. What is staged already, by the same producer, epoch and type,
+// the transaction's end; if the Write fails they are given back. What is staged and stored already, by the same producer, epoch and type,
 // is passed over; a Write without ID means that nothing else was asked for.
 func (p *Partition) Stage(member string, acks []Acknowledgement, s Staging, lim Limits) (Write, *Refusal) {
 	defer p.verify("Stage")
@@ -133,6 +134,9 @@ func (k *staging) checkBatch(b *batch, a *Acknowledgement) *Refusal {
 				if p.stagedAt(offset).Staged != k.staged(a.typeAt(offset)) {
 					return refusedOtherStaged
 				}
+			}
+			if waits { // it may yet fail, or be an earlier transaction's of the same epoch
+				return refusedUnanswered
 			}
 		case first == k.last && a.typeAt(first) != k.lastType:
 			return refusedOtherStaged

@@ -7,6 +7,7 @@
 package sharesession
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -84,6 +85,25 @@ func (s *Sessions) Partitions(key Key) []Partition {
 		return found.order
 	}
 	return nil
+}
+
+// Session is a session from outside.
+type Session struct {
+	Key        Key
+	Epoch      int32 // that the next request must have
+	Partitions []Partition
+}
+
+// All are the sessions in the order of group and member. The caller only reads their partitions.
+func (s *Sessions) All() []Session {
+	all := make([]Session, 0, len(s.byKey))
+	for _, one := range s.byKey {
+		all = append(all, Session{one.key, one.epoch, one.order})
+	}
+	slices.SortFunc(all, func(a, b Session) int {
+		return cmp.Or(cmp.Compare(a.Key.Group, b.Key.Group), cmp.Compare(a.Key.Member, b.Key.Member))
+	})
+	return all
 }
 
 // FetchRequest is what of a ShareFetch concerns the session.

@@ -81,6 +81,22 @@ func TestRandomCalls(t *testing.T) {
 				x.now = x.now.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "seconds")) * time.Second)
 				x.expire()
 			},
+			"clone": func(t *rapid.T) {
+				other := x.c.Clone()
+				if rapid.Bool().Draw(t, "go on with the copy") {
+					x.c, other = other, x.c
+				}
+				for _, id := range other.IDs() { // what was copied is done everything to that changes it
+					if d := other.Abort(x.now, id); d.Transition != nil {
+						other.Stored(x.now, d.Transition)
+					}
+					if d := other.InitProducerID(x.now, id, Init{TimeoutMs: 1}); d.Transition != nil {
+						other.Stored(x.now, d.Transition)
+					}
+				}
+				other.Expire(x.now.Add(time.Hour))
+				other.Unload(0)
+			},
 			"": func(t *rapid.T) {
 				next := x.fresh(nil)
 				for _, r := range x.records {

@@ -43,6 +43,15 @@ func (c *Coordinator) Expire(now time.Time) []*Transition {
 	return found
 }
 
+// AbortsAt is when Expire aborts the transaction of an id unless it ends before, zero where it does not.
+func (c *Coordinator) AbortsAt(now time.Time, id string) time.Time {
+	e := c.ids[id]
+	if e == nil || e.State != Ongoing || e.TwoPhase() {
+		return time.Time{}
+	}
+	return c.check(now, e.timesOut(), c.config.AbortPeriod)
+}
+
 func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
 // timesOut is when a transaction under way may be aborted that is no part of a two-phase commit: once more than its timeout has passed.

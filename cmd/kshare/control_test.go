@@ -20,7 +20,11 @@ func controlled(t *testing.T, args ...string) (*server, string) {
 	line, err := s.stdout.ReadString('\n')
 	require.NoError(t, err)
 	require.Regexp(t, `^HTTP 127\.0\.0\.1:[1-9][0-9]*\n$`, line)
-	return s, "http://" + strings.TrimSuffix(strings.TrimPrefix(line, "HTTP "), "\n")
+	url := "http://" + strings.TrimSuffix(strings.TrimPrefix(line, "HTTP "), "\n")
+	line, err = s.stdout.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "EXPLORE "+url+"/explore/\n", line)
+	return s, url
 }
 
 // exchange makes a request of the control interface that succeeds.

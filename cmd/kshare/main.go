@@ -35,7 +35,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(serveCommand(), runCommand(), diffCommand(), commandsCommand(), kip1289Command())
+	root.AddCommand(serveCommand(), runCommand(), diffCommand(), commandsCommand(), judgeCommand(), kip1289Command(), exploreCommand(), checkCommand(), sinkCommand())
 	return root
 }
 

@@ -56,7 +56,13 @@ type server struct {
 // serving starts kshare serve and returns once it is ready. It is stopped with the test.
 func serving(t *testing.T, args ...string) *server {
 	t.Helper()
-	s := &server{cmd: commandOf(append([]string{"serve"}, args...)...), stderr: &bytes.Buffer{}}
+	return starting(t, append([]string{"serve"}, args...)...)
+}
+
+// starting starts a command that serves and returns once it is ready. It is stopped with the test.
+func starting(t *testing.T, args ...string) *server {
+	t.Helper()
+	s := &server{cmd: commandOf(args...), stderr: &bytes.Buffer{}}
 	s.cmd.Stderr = s.stderr
 	out, err := s.cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -65,7 +71,7 @@ func serving(t *testing.T, args ...string) *server {
 	s.ready, err = s.stdout.ReadString('\n')
 	if err != nil {
 		_ = s.cmd.Wait()
-		t.Fatalf("kshare serve %s did not start: %s", strings.Join(args, " "), s.stderr)
+		t.Fatalf("kshare %s did not start: %s", strings.Join(args, " "), s.stderr)
 	}
 	list, ok := strings.CutPrefix(s.ready, "READY ")
 	require.True(t, ok, s.ready)
@@ -85,7 +91,7 @@ func (s *server) stop(t *testing.T, signal os.Signal) time.Duration {
 	require.NoError(t, s.cmd.Process.Signal(signal))
 	rest, err := s.stdout.ReadString(0) // to its end
 	require.ErrorContains(t, err, "EOF")
-	require.Empty(t, rest, "READY is all that goes to standard output")
+	require.Empty(t, rest, "nothing else goes to standard output")
 	require.NoError(t, s.cmd.Wait(), "%s", s.stderr)
 	require.NotContains(t, s.stderr.String(), "panic")
 	return time.Since(began)

@@ -45,6 +45,10 @@ type serveFlags struct {
 	http            string
 	httpNames       []string
 	plain           bool // there is the listener of --listen
+	judge           bool
+	judgeReports    []string
+	judgeRecord     string
+	judgeStrict     bool
 	kip1289         bool
 	kip1289Switches []string
 }
@@ -64,7 +68,11 @@ which is what a client takes as its bootstrap servers. With --http a second one 
 
     HTTP host:port
 
-which is where the control interface is; GET /openapi.json describes it. With --listener there is a line for each listener,
+which is where the control interface is; GET /openapi.json describes it. A third one,
+
+    EXPLORE http://host:port/explore/
+
+is for a browser: the page shows what happens in the cluster. With --listener there is a line for each listener,
 
     LISTENER NAME host:port[,host:port...]
 
@@ -98,6 +106,10 @@ behind the first. Logs go to standard error.`,
 	flags.IntVar(&f.requestLog, "request-log", 0, "`number` of requests that are remembered for the control interface, in 64 MiB at most; long ones without their records")
 	flags.StringVar(&f.http, "http", "", "`host:port` of the control interface, port 0 for a free one; without it there is none, and a port alone is on the loopback interface")
 	flags.StringArrayVar(&f.httpNames, "http-name", nil, "host `name` that the control interface is reached by, where that is neither localhost nor an address; may be repeated")
+	flags.BoolVar(&f.judge, "judge", false, "judge what clients put on the wire, and print the verdicts to standard error at the end")
+	flags.StringArrayVar(&f.judgeReports, "judge-report", nil, "`file` to write the verdicts to at the end: .txt, .json, .xml (JUnit), .html or .svg (a badge); may be repeated")
+	flags.StringVar(&f.judgeRecord, "judge-record", "", "`file` to record all frames of clients in, for kshare judge recording")
+	flags.BoolVar(&f.judgeStrict, "judge-strict", false, "end with status 1 where a client has broken a MUST")
 	flags.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
 	return cmd
 }
@@ -109,7 +121,7 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 			return fmt.Errorf("--ready-file: one of an earlier run cannot be removed: %w", err)
 		}
 	}
-	log, err := f.log(cmd.ErrOrStderr())
+	log, err := logger(f.logLevel, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -118,13 +130,17 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := kshare.Start(opts...)
+	recorder, err := f.record()
 	if err != nil {
 		return err
 	}
+	cluster, err := kshare.Start(append(opts, recorder.options()...)...)
+	if err != nil {
+		return errors.Join(err, recorder.Close())
+	}
 	ready := "READY " + strings.Join(cluster.Addrs(), ",") + "\n" + f.listenerLines(cluster)
 	if err := f.tls.write(cluster.Authority()); err != nil {
-		return errors.Join(err, cluster.Close())
+		return errors.Join(err, cluster.Close(), recorder.Close())
 	}
 	c, err := f.startControl(cluster, log)
 	if err != nil {
@@ -134,10 +150,17 @@ func serve(cmd *cobra.Command, f *serveFlags) error {
 		ready += "HTTP " + c.address + "\n"
 	}
 	err = f.announce(cmd.OutOrStdout(), ready)
+	if err == nil && c != nil {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "EXPLORE %s\n", pageAddress(c.address))
+	}
 	if err == nil {
 		<-cmd.Context().Done()
 	}
-	return errors.Join(err, c.stop(), cluster.Close())
+	err = errors.Join(err, c.stop(), cluster.Close())
+	if j := cluster.Judge(); j != nil {
+		err = errors.Join(err, j.Recorded(), recorder.Close(), f.tell(cmd.ErrOrStderr(), j.Report()))
+	}
+	return err
 }
 
 // announce says that the cluster accepts connections.
@@ -167,11 +190,11 @@ func writeWhole(name, content string) error {
 	return nil
 }
 
-// log makes the logger.
-func (f *serveFlags) log(logs io.Writer) (*slog.Logger, error) {
+// logger makes the logger of --log-level.
+func logger(name string, logs io.Writer) (*slog.Logger, error) {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return nil, fmt.Errorf("--log-level %q is not debug, info, warn or error", f.logLevel)
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		return nil, fmt.Errorf("--log-level %q is not debug, info, warn or error", name)
 	}
 	return slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level})), nil
 }
@@ -209,6 +232,9 @@ func (f *serveFlags) options(log *slog.Logger) ([]kshare.Option, error) {
 	}
 	if len(f.httpNames) > 0 && f.http == "" {
 		return nil, errors.New("--http-name is a name of the control interface: add --http")
+	}
+	if f.judged() {
+		opts = append(opts, kshare.WithJudge(), kshare.WithJudgeClock(clock.Machine{})) // clients live by the machine's clock, whatever the cluster's is
 	}
 	if f.requestLog != 0 {
 		opts = append(opts, kshare.WithRequestLog(f.requestLog))

@@ -175,9 +175,22 @@ func Check(api *protocol.API, version int16, body []byte, most int) (elements in
 	}
 	w := walk{body: body, flexible: l.flexible, most: most}
 	if p := w.layout(l); p != nil && w.elements <= most {
-		return w.elements, fmt.Errorf("%w: %s at byte %d of the body's %d: %s", protocol.ErrMalformed, p.path, p.at, len(body), p.what)
+		return w.elements, p.error(len(body))
 	}
 	return w.elements, nil
+}
+
+// Trailing walks through the body of a request as Check does and returns how many bytes stand behind its last field, 0 for an API that is not checked.
+func Trailing(api *protocol.API, version int16, body []byte) (bytes int, err error) {
+	l := layoutOf(api, version)
+	if l == nil {
+		return 0, nil
+	}
+	w := walk{body: body, flexible: l.flexible, most: math.MaxInt}
+	if p := w.layout(l); p != nil {
+		return 0, p.error(len(body))
+	}
+	return len(body) - w.at, nil
 }
 
 // walk is a walk through the fields of a request.
@@ -193,6 +206,11 @@ type problem struct {
 	path string // of the field
 	at   int
 	what string
+}
+
+// error says what the problem is with a body of so many bytes.
+func (p *problem) error(size int) error {
+	return fmt.Errorf("%w: %s at byte %d of the body's %d: %s", protocol.ErrMalformed, p.path, p.at, size, p.what)
 }
 
 // within makes a problem in an element of an array, or of a struct where index is -1, one of the field.

@@ -302,3 +302,23 @@ func FuzzCheck(f *testing.F) {
 		require.NoError(t, k.ReadFrom(body))
 	})
 }
+
+// What stands behind the last field is counted, and a request that is cut short is told as by Check.
+func TestTrailing(t *testing.T) {
+	q := kmsg.NewPtrShareGroupHeartbeatRequest()
+	q.Version, q.GroupID, q.MemberID = 1, "g", "m"
+	api := protocol.APIByKey(76)
+	body := q.AppendTo(nil)
+	for extra := range 3 {
+		n, err := Trailing(api, 1, append(slices.Clone(body), make([]byte, extra)...))
+		require.NoError(t, err)
+		require.Equal(t, extra, n)
+	}
+	_, err := Trailing(api, 1, body[:3])
+	_, want := Check(api, 1, body[:3], 100)
+	require.Error(t, err)
+	require.Equal(t, want, err)
+	n, err := Trailing(&protocol.API{Key: 120, Name: "None"}, 0, body)
+	require.NoError(t, err)
+	require.Zero(t, n, "an API that Kafka does not have is not checked")
+}

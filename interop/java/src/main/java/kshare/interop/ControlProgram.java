@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import kshare.control.JudgeExample;
 import kshare.control.KshareControl;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ShareConsumer;
@@ -30,9 +31,10 @@ public final class ControlProgram {
 
     public static void main(String[] args) {
         Check.main("java control", () -> {
-            try (KshareControl kshare = KshareControl.start(args[0], "--topic", TOPIC + ":1", "--clock", "virtual")) {
+            try (KshareControl kshare = KshareControl.start(args[0], "--topic", TOPIC + ":1", "--clock", "virtual", "--judge")) {
                 ControlProgram p = new ControlProgram(kshare);
                 p.lockEnds();
+                p.rulesAreKept();
                 p.producerTriesAgain();
                 p.resetLeavesNothing();
                 p.mistakeIsTold();
@@ -60,6 +62,11 @@ public final class ControlProgram {
             return got.size();
         }, n -> n > 0);
         return got.get(0);
+    }
+
+    private void rulesAreKept() throws Exception {
+        step("the clients have kept the rules of the judge");
+        equal("", JudgeExample.failures(kshare), "broken rules");
     }
 
     private void lockEnds() throws Exception {

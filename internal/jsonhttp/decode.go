@@ -1,4 +1,4 @@
-package control
+package jsonhttp
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 
 // Bounds of a request's body.
 const (
-	maxBody  = 1 << 20 // bytes
+	MaxBody  = 1 << 20 // bytes
 	maxDepth = 16      // of objects and lists in each other
 )
 
@@ -28,21 +28,22 @@ const (
 // where its tag says omitempty.
 var sources = []string{"path", "query", "json"}
 
-// whole is a request whose body is decoded as one.
-type whole interface{ decodeBody([]byte) error }
+// Whole is a request whose body is decoded as one.
+type Whole interface{ DecodeBody([]byte) error }
 
-// fieldOf is a field of a request.
-type fieldOf struct {
-	name     string
-	source   string
-	optional bool
+// Field is a field of a request.
+type Field struct {
+	Name     string
+	Source   string // path, query or json
+	Optional bool
+	Doc      string
+	Options  []string // the only values, nil for any
+	Type     reflect.Type
 	index    int
-	doc      string
-	options  []string // the only values, nil for any
 }
 
-// fieldsOf are the fields of a struct, those of one source or of all.
-func fieldsOf(t reflect.Type, source string) (all []fieldOf) {
+// FieldsOf are the fields of a struct, those of one source or of all.
+func FieldsOf(t reflect.Type, source string) (all []Field) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		for _, s := range sources {
@@ -51,9 +52,9 @@ func fieldsOf(t reflect.Type, source string) (all []fieldOf) {
 				continue
 			}
 			name, options, _ := strings.Cut(tag, ",")
-			x := fieldOf{name: name, source: s, optional: strings.Contains(options, "omitempty"), index: i, doc: f.Tag.Get("doc")}
+			x := Field{Name: name, Source: s, Optional: strings.Contains(options, "omitempty"), index: i, Type: f.Type, Doc: f.Tag.Get("doc")}
 			if values := f.Tag.Get("values"); values != "" {
-				x.options = strings.Split(values, ",")
+				x.Options = strings.Split(values, ",")
 			}
 			all = append(all, x)
 		}
@@ -61,84 +62,84 @@ func fieldsOf(t reflect.Type, source string) (all []fieldOf) {
 	return all
 }
 
-// decode reads a request into a struct.
-func decode(w http.ResponseWriter, r *http.Request, q any) error {
+// Decode reads a request into a struct.
+func Decode(w http.ResponseWriter, r *http.Request, q any) error {
 	v := reflect.ValueOf(q).Elem()
-	for _, f := range fieldsOf(v.Type(), "path") {
-		if err := f.setText(v, r.PathValue(f.name)); err != nil {
+	for _, f := range FieldsOf(v.Type(), "path") {
+		if err := f.setText(v, r.PathValue(f.Name)); err != nil {
 			return err
 		}
 	}
 	if err := decodeQuery(r, v); err != nil {
 		return err
 	}
-	if r.Method != http.MethodPost {
+	if r.Method != http.MethodPost && r.Method != http.MethodPut {
 		return nil
 	}
 	body, err := readBody(w, r)
 	if err != nil {
 		return err
 	}
-	if whole, ok := q.(whole); ok {
-		return whole.decodeBody(body)
+	if whole, ok := q.(Whole); ok {
+		return whole.DecodeBody(body)
 	}
-	return decodeObject(body, v)
+	return DecodeObject(body, v)
 }
 
 func decodeQuery(r *http.Request, v reflect.Value) error {
-	fields := fieldsOf(v.Type(), "query")
+	fields := FieldsOf(v.Type(), "query")
 	given, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return refuse(http.StatusBadRequest, "the query cannot be read: %v", err)
+		return Refuse(http.StatusBadRequest, "the query cannot be read: %v", err)
 	}
 	for name, values := range given {
-		if !slices.ContainsFunc(fields, func(f fieldOf) bool { return f.name == name }) {
-			return refuse(http.StatusBadRequest, "there is no query parameter %q here%s", clip(name), known(name, fields))
+		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
+			return Refuse(http.StatusBadRequest, "there is no query parameter %q here%s", Clip(name), known(name, fields))
 		}
 		if len(values) > 1 {
-			return refuse(http.StatusBadRequest, "the query parameter %q is there %d times", name, len(values))
+			return Refuse(http.StatusBadRequest, "the query parameter %q is there %d times", name, len(values))
 		}
 	}
 	for _, f := range fields {
 		switch {
-		case given.Has(f.name):
-			if err := f.setText(v, given.Get(f.name)); err != nil {
+		case given.Has(f.Name):
+			if err := f.setText(v, given.Get(f.Name)); err != nil {
 				return err
 			}
-		case !f.optional:
-			return refuse(http.StatusBadRequest, "the query parameter %q is missing", f.name)
+		case !f.Optional:
+			return Refuse(http.StatusBadRequest, "the query parameter %q is missing", f.Name)
 		}
 	}
 	return nil
 }
 
 // known names the fields that there are, and the one that a name was meant to be.
-func known(name string, fields []fieldOf) string {
+func known(name string, fields []Field) string {
 	if len(fields) == 0 {
 		return "; there are none"
 	}
 	names := make([]string, len(fields))
 	for i, f := range fields {
-		names[i] = f.name
+		names[i] = f.Name
 	}
-	return spelling.DidYouMean(clip(name), names) + "; there are " + strings.Join(names, ", ")
+	return spelling.DidYouMean(Clip(name), names) + "; there are " + strings.Join(names, ", ")
 }
 
 // readBody reads a body that is said to be JSON and is one value within the bounds, or empty.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, refuse(http.StatusUnsupportedMediaType, "the request changes something: it needs the header Content-Type: application/json, not %q", clip(r.Header.Get("Content-Type")))
+		return nil, Refuse(http.StatusUnsupportedMediaType, "the request changes something: it needs the header Content-Type: application/json, not %q", Clip(r.Header.Get("Content-Type")))
 	}
-	if r.ContentLength > maxBody {
+	if r.ContentLength > MaxBody {
 		return nil, tooLong(r.ContentLength)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
 		var long *http.MaxBytesError
 		if errors.As(err, &long) {
-			return nil, tooLong(maxBody + 1)
+			return nil, tooLong(MaxBody + 1)
 		}
-		return nil, refuse(http.StatusBadRequest, "the body cannot be read: %v", err)
+		return nil, Refuse(http.StatusBadRequest, "the body cannot be read: %v", err)
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		body = []byte("{}")
@@ -147,7 +148,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 func tooLong(n int64) error {
-	return refuse(http.StatusRequestEntityTooLarge, "a body of %d bytes or more: it may have %d", n, maxBody)
+	return Refuse(http.StatusRequestEntityTooLarge, "a body of %d bytes or more: it may have %d", n, MaxBody)
 }
 
 // checkJSON tells what keeps a body from being one object within the bounds, in which no key is there twice.
@@ -162,16 +163,16 @@ func checkJSON(body []byte) error {
 		case errors.Is(err, io.EOF) && len(open) == 0:
 			return nil
 		case err != nil:
-			return refuse(http.StatusBadRequest, "the body is no JSON: at byte %d: %v", d.InputOffset(), jsonError(err))
+			return Refuse(http.StatusBadRequest, "the body is no JSON: at byte %d: %v", d.InputOffset(), jsonError(err))
 		case n > 0 && len(open) == 0:
-			return refuse(http.StatusBadRequest, "there is something behind the body's JSON object, at byte %d", d.InputOffset())
+			return Refuse(http.StatusBadRequest, "there is something behind the body's JSON object, at byte %d", d.InputOffset())
 		case n == 0 && token != json.Delim('{'):
-			return refuse(http.StatusBadRequest, "the body is no JSON object like {}")
+			return Refuse(http.StatusBadRequest, "the body is no JSON object like {}")
 		}
 		switch token {
 		case json.Delim('{'), json.Delim('['):
 			if len(open) == maxDepth {
-				return refuse(http.StatusBadRequest, "objects and lists in each other, more than %d deep", maxDepth)
+				return Refuse(http.StatusBadRequest, "objects and lists in each other, more than %d deep", maxDepth)
 			}
 			var keys map[string]bool
 			if token == json.Delim('{') {
@@ -186,7 +187,7 @@ func checkJSON(body []byte) error {
 		if keys := open[len(open)-1]; keys != nil && !inValue {
 			key := token.(string) // an object's keys are strings, or Token has failed
 			if keys[key] {
-				return refuse(http.StatusBadRequest, "the field %q is there twice", clip(key))
+				return Refuse(http.StatusBadRequest, "the field %q is there twice", Clip(key))
 			}
 			keys[key], inValue = true, true
 			continue
@@ -202,23 +203,23 @@ func jsonError(err error) error {
 	return err
 }
 
-// decodeObject reads an object into the json fields of a struct.
-func decodeObject(body []byte, v reflect.Value) error {
+// DecodeObject reads an object into the json fields of a struct.
+func DecodeObject(body []byte, v reflect.Value) error {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(body, &given); err != nil {
-		return refuse(http.StatusBadRequest, "the body is no JSON object: %v", err)
+		return Refuse(http.StatusBadRequest, "the body is no JSON object: %v", err)
 	}
-	fields := fieldsOf(v.Type(), "json")
+	fields := FieldsOf(v.Type(), "json")
 	for name := range given {
-		if !slices.ContainsFunc(fields, func(f fieldOf) bool { return f.name == name }) {
-			return refuse(http.StatusBadRequest, "there is no field %q here%s", clip(name), known(name, fields))
+		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
+			return Refuse(http.StatusBadRequest, "there is no field %q here%s", Clip(name), known(name, fields))
 		}
 	}
 	for _, f := range fields {
-		raw, ok := given[f.name]
+		raw, ok := given[f.Name]
 		if !ok {
-			if !f.optional {
-				return refuse(http.StatusBadRequest, "the field %q is missing", f.name)
+			if !f.Optional {
+				return Refuse(http.StatusBadRequest, "the field %q is missing", f.Name)
 			}
 			continue
 		}
@@ -229,12 +230,12 @@ func decodeObject(body []byte, v reflect.Value) error {
 	return nil
 }
 
-var durationType = reflect.TypeFor[time.Duration]()
+var DurationType = reflect.TypeFor[time.Duration]()
 
 // wanted says what the value of a field is like.
 func wanted(t reflect.Type) string {
 	switch {
-	case t == durationType:
+	case t == DurationType:
 		return "a duration as text, like 31s or 1.5s"
 	case t.Kind() == reflect.Pointer:
 		return wanted(t.Elem())
@@ -249,12 +250,12 @@ func wanted(t reflect.Type) string {
 	}
 }
 
-func (f *fieldOf) setJSON(v reflect.Value, raw json.RawMessage) error {
+func (f *Field) setJSON(v reflect.Value, raw json.RawMessage) error {
 	at := v.Field(f.index)
 	if string(raw) == "null" {
-		return refuse(http.StatusBadRequest, "the field %q is null: leave it out", f.name)
+		return Refuse(http.StatusBadRequest, "the field %q is null: leave it out", f.Name)
 	}
-	if at.Type() == durationType {
+	if at.Type() == DurationType || at.Type() == reflect.PointerTo(DurationType) {
 		var text string
 		if json.Unmarshal(raw, &text) != nil {
 			return f.wrong(at, string(raw))
@@ -267,7 +268,7 @@ func (f *fieldOf) setJSON(v reflect.Value, raw json.RawMessage) error {
 	return f.check(at)
 }
 
-func (f *fieldOf) setText(v reflect.Value, text string) error {
+func (f *Field) setText(v reflect.Value, text string) error {
 	at := v.Field(f.index)
 	if at.Kind() == reflect.Pointer {
 		at.Set(reflect.New(at.Type().Elem()))
@@ -275,7 +276,7 @@ func (f *fieldOf) setText(v reflect.Value, text string) error {
 	}
 	var err error
 	switch {
-	case at.Type() == durationType:
+	case at.Type() == DurationType:
 		var d time.Duration
 		d, err = time.ParseDuration(text)
 		at.SetInt(int64(d))
@@ -301,13 +302,13 @@ func (f *fieldOf) setText(v reflect.Value, text string) error {
 }
 
 // check looks at a value that is of the right type.
-func (f *fieldOf) check(at reflect.Value) error {
-	if len(f.options) > 0 && !slices.Contains(f.options, at.String()) {
-		return refuse(http.StatusBadRequest, "%s: %q is none of %s", f.name, clip(at.String()), strings.Join(f.options, ", "))
+func (f *Field) check(at reflect.Value) error {
+	if len(f.Options) > 0 && !slices.Contains(f.Options, at.String()) {
+		return Refuse(http.StatusBadRequest, "%s: %q is none of %s", f.Name, Clip(at.String()), strings.Join(f.Options, ", "))
 	}
 	return nil
 }
 
-func (f *fieldOf) wrong(at reflect.Value, given string) error {
-	return refuse(http.StatusBadRequest, "%s: %s is not %s", f.name, clip(given), wanted(at.Type()))
+func (f *Field) wrong(at reflect.Value, given string) error {
+	return Refuse(http.StatusBadRequest, "%s: %s is not %s", f.Name, Clip(given), wanted(at.Type()))
 }
