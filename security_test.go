@@ -322,7 +322,7 @@ func (l *locked) Write(b []byte) (int, error) {
 
 // No secret is in the log, or among the requests that are remembered.
 func TestSecretsStaySecret(t *testing.T) {
-	var log locked
+	var log, recording locked
 	inSecureBubble(t, func(t *testing.T, c *kshare.Cluster) {
 		for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"} {
 			for _, password := range []string{"pass-right", "pass-wrong"} {
@@ -352,13 +352,14 @@ func TestSecretsStaySecret(t *testing.T) {
 		require.NoError(t, err)
 		assert.Contains(t, string(text), "SaslAuthenticate")
 		assert.Contains(t, string(text), "AlterUserScramCredentials")
-		for _, shown := range []string{string(text), log.String()} {
+		require.Contains(t, recording.String(), fmt.Sprintf("%x", "listener.name.x.ssl"), "frames are recorded in hexadecimal")
+		for _, shown := range []string{string(text), log.String(), recording.String()} {
 			assert.NotContains(t, shown, "pass-")
 			assert.NotContains(t, shown, fmt.Sprintf("%x", "pass-"))
 			assert.NotContains(t, shown, fmt.Sprintf("%x", "r="), "neither nonces")
 		}
 		assert.Contains(t, log.String(), "could not be authenticated")
-	}, kshare.WithListener("SASL_PLAINTEXT://127.0.0.1:0"), kshare.WithSASLUser("alice", "pass-right"), kshare.WithRequestLog(1000),
+	}, kshare.WithListener("SASL_PLAINTEXT://127.0.0.1:0"), kshare.WithSASLUser("alice", "pass-right"), kshare.WithRequestLog(1000), kshare.WithJudge(), kshare.WithJudgeRecording(&recording),
 		kshare.WithConfig("sasl.enabled.mechanisms", "PLAIN,SCRAM-SHA-256,OAUTHBEARER"),
 		kshare.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 }

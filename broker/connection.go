@@ -208,7 +208,7 @@ func (c *connection) write(r *request, a answer) error {
 	if c.tap != nil {
 		if a := encoded(a); a.length == nil {
 			b = a.AppendTo(b)
-			c.tap.Sent(uint64(c.id), b[4:])
+			c.tapSent(r, b, a.body)
 			return c.writeWhole(b)
 		}
 	}

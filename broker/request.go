@@ -69,9 +69,7 @@ type request struct {
 
 // parse reads the header of a frame and finds who handles it.
 func (c *connection) parse(frame []byte) (*request, error) {
-	if c.tap != nil {
-		c.tap.Received(uint64(c.id), frame)
-	}
+	c.tapReceived(frame)
 	h, err := protocol.ParseRequestStart(frame)
 	if err != nil {
 		return nil, err
