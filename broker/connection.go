@@ -179,16 +179,19 @@ func (c *connection) answer(frame []byte) error {
 	return c.conclude(r, a, err)
 }
 
-// conclude sends the answer of a request, if it has one, and notes what became of it.
+// conclude notes what becomes of a request and sends its answer, if it has one. Whoever has read the answer finds it in the request log: it is
+// noted first, and noted again where it cannot be sent.
 func (c *connection) conclude(r *request, a answer, err error) error {
-	if err == nil && a != nil {
-		if r.logged != nil || c.tap != nil {
-			a = encoded(a)
-		}
-		err = c.write(r, a)
+	if err == nil && a != nil && (r.logged != nil || c.tap != nil) {
+		a = encoded(a)
 	}
 	if r.logged != nil {
 		r.depart(a, err)
+	}
+	if err == nil && a != nil {
+		if err = c.write(r, a); err != nil && r.logged != nil {
+			r.depart(nil, err)
+		}
 	}
 	if err == nil {
 		err = r.closeAfter

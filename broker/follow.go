@@ -11,8 +11,8 @@ import (
 
 // Follower is told what happens in a cluster, in its order. It calls nothing of the cluster, and is quick: brokers wait for it.
 type Follower interface {
-	// Requested is told of a request as it arrives, Answered of the same once something has become of it, both under a number of its own. They are called
-	// from several goroutines. The entries are the follower's.
+	// Requested is told of a request as it arrives, Answered of the same once something has become of it, both under a number of its own: of an answer
+	// before it is sent, and again where it cannot be sent. They are called from several goroutines. The entries are the follower's.
 	Requested(number uint64, e *requestlog.Entry)
 	Answered(number uint64, e *requestlog.Entry)
 	// Appended is told of a batch that was appended to a log, ShareChanged of a change of a share partition. They are called one at a time, and nothing of

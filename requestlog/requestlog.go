@@ -31,7 +31,7 @@ type Outcome string
 // The outcomes of a request.
 const (
 	Pending  Outcome = "pending"   // it is handled, or waits
-	Answered Outcome = "answered"  // its answer was sent
+	Answered Outcome = "answered"  // its answer is sent
 	NoAnswer Outcome = "no answer" // it has none, as a Produce with acks 0
 	Closed   Outcome = "closed"    // the connection was closed instead of an answer
 	Silent   Outcome = "silent"    // a fault keeps the answer back for ever
