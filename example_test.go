@@ -262,7 +262,7 @@ func ExampleCluster_AddFault() {
 		log.Fatal(err)
 	}
 
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...))
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.MetadataMinAge(10*time.Millisecond))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func ExampleCluster_Requests() {
 		log.Fatal(err)
 	}
 
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.ClientID("shop"))
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.ClientID("shop"), kgo.MetadataMinAge(10*time.Millisecond))
 	if err != nil {
 		log.Fatal(err)
 	}

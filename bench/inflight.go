@@ -274,7 +274,7 @@ func memoryTrial(s *sizes) trial {
 				return nil, err
 			}
 			heap := func() float64 {
-				c.out, c.buf, m.out, m.buf = nil, nil, nil, nil // what this program holds itself
+				c.out, c.buf, m.out, m.buf, m.records = nil, nil, nil, nil, nil // what this program holds itself
 				m.named().AcknowledgementBatches = nil
 				runtime.GC()
 				runtime.GC() // finds what a pool held on to
