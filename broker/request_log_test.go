@@ -37,7 +37,7 @@ func TestAnAnswerIsLoggedBeforeItIsSent(t *testing.T) {
 	c.requestLog = requestlog.New(10, c.apis)
 
 	s := &watchedSink{cluster: c}
-	conn := newConnection(c.nodes[0], s)
+	conn := newConnection(c.nodes[0], s, &c.listeners[0])
 	defer c.disconnected(conn)
 	metadata := raw(t, 3, 0, false, "00000000")
 	require.NoError(t, conn.answer(metadata))
