@@ -39,9 +39,37 @@ func startBroker(t *testing.T, binary string) string {
 		return bootstrap
 	}
 	verdicts := filepath.Join(t.TempDir(), "verdicts.json")
-	cmd := exec.Command(binary, "serve", "--listen", "127.0.0.1:0",
-		"--config", "auto.create.topics.enable=false",
-		"--config", "group.share.min.record.lock.duration.ms=1000", "--judge-report", verdicts)
+	ready := serve(t, binary, func() { checkVerdicts(t, verdicts) }, 0, "--config", "group.share.min.record.lock.duration.ms=1000", "--judge-report", verdicts)
+	return ready["READY"]
+}
+
+// secured is a kshare where clients have to say who they are and may do what rules say. It ends with the test.
+type secured struct {
+	plain   string // the listener without either, whose clients are super users
+	saslSSL string // where alice:alice-secret can log in
+	ssl     string // where clients show certificates; there is one of bob
+	// certificates is the directory of ca.pem, bob.pem and bob.key.
+	certificates string
+}
+
+func startSecured(t *testing.T, binary string) *secured {
+	t.Helper()
+	s := &secured{certificates: t.TempDir()}
+	ready := serve(t, binary, func() {}, 3, "--listener", "SASL_SSL://127.0.0.1:0", "--listener", "SSL://127.0.0.1:0",
+		"--sasl-user", "alice:alice-secret", "--tls-out", s.certificates, "--tls-client", "bob", "--config", "listener.name.ssl.ssl.client.auth=required",
+		"--authorizer", "--super-user", "User:ANONYMOUS")
+	s.plain, s.saslSSL, s.ssl = ready["PLAINTEXT"], ready["SASL_SSL"], ready["SSL"]
+	return s
+}
+
+// arguments are what the programs about security take.
+func (s *secured) arguments() []string { return []string{s.plain, s.saslSSL, s.ssl, s.certificates} }
+
+// serve starts a kshare that ends with the test, and returns the address of READY and those of as many listeners, by name. ended is called once it has
+// ended.
+func serve(t *testing.T, binary string, ended func(), listeners int, args ...string) map[string]string {
+	t.Helper()
+	cmd := exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--config", "auto.create.topics.enable=false"}, args...)...)
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	stdout, err := cmd.StdoutPipe()
@@ -55,16 +83,20 @@ func startBroker(t *testing.T, binary string) string {
 		_, err := io.Copy(io.Discard, lines)
 		assert.NoError(t, err)
 		assert.NoError(t, cmd.Wait(), "kshare must end cleanly on SIGTERM")
-		checkVerdicts(t, verdicts)
+		ended()
 		if t.Failed() {
 			t.Logf("log of kshare:\n%s", tail(log.Bytes()))
 		}
 	})
-	line, err := lines.ReadString('\n')
-	require.NoError(t, err, "kshare ended before it was ready:\n%s", log.Bytes())
-	bootstrap, ok := strings.CutPrefix(strings.TrimSpace(line), "READY ")
-	require.True(t, ok, "want READY host:port, got %q", line)
-	return bootstrap
+	addrs := map[string]string{}
+	for range 1 + listeners {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err, "kshare ended before it was ready:\n%s", log.Bytes())
+		words := strings.Fields(strings.TrimPrefix(line, "LISTENER "))
+		require.Len(t, words, 2, "want READY host:port or LISTENER NAME host:port, got %q", line)
+		addrs[words[0]] = words[1]
+	}
+	return addrs
 }
 
 // tail returns the end of an output that may be long.

@@ -24,11 +24,12 @@ func TestInterop(t *testing.T) {
 	}
 	require.NoError(t, os.MkdirAll(cache, 0o755))
 	binary := buildKshare(t)
-	bootstrap := startBroker(t, binary)
+	bootstrap, guarded := startBroker(t, binary), startSecured(t, binary)
 	t.Run("clients", func(t *testing.T) {
 		t.Run("franz-go", func(t *testing.T) {
 			t.Parallel()
-			run(t, programLimit, ".", []string{"KSHARE_BOOTSTRAP=" + bootstrap}, "go", "test", "-count=1", "-v", "./franz")
+			env := []string{"KSHARE_BOOTSTRAP=" + bootstrap, "KSHARE_SECURED=" + strings.Join(guarded.arguments(), " ")}
+			run(t, programLimit, ".", env, "go", "test", "-count=1", "-v", "./franz")
 		})
 		t.Run("kgo tests", func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +44,7 @@ func TestInterop(t *testing.T) {
 			name     string
 			dir      string
 			command  func(*testing.T) []string
-			programs [][]string // arguments; BOOTSTRAP stands for the address, KSHARE for the binary of programs that start their own
+			programs [][]string // arguments; BOOTSTRAP stands for the address, SECURED for what a secured broker is known by, KSHARE for the binary of programs that start their own
 		}{
 			{"java", "java", javaCommand, [][]string{
 				{"kshare.interop.ProducerProgram", "BOOTSTRAP"},
@@ -60,6 +61,7 @@ func TestInterop(t *testing.T) {
 				{"kshare.interop.ToolsProgram", "BOOTSTRAP"},
 				{"kshare.interop.ControlProgram", "KSHARE"},
 				{"kshare.interop.ShareTransactionProgram", "KSHARE"},
+				{"kshare.interop.SecurityProgram", "SECURED"},
 			}},
 			{"python", "python", pythonCommand, [][]string{
 				{"producer.py", "BOOTSTRAP"},
@@ -67,6 +69,7 @@ func TestInterop(t *testing.T) {
 				{"admin.py", "BOOTSTRAP"},
 				{"share.py", "BOOTSTRAP"},
 				{"control.py", "KSHARE"},
+				{"security.py", "SECURED"},
 			}},
 			{"node", "node", nodeCommand, [][]string{{"main.js", "BOOTSTRAP"}}},
 			{"rust", "rust", rustCommand, [][]string{{"BOOTSTRAP"}}},
@@ -77,13 +80,17 @@ func TestInterop(t *testing.T) {
 				for _, program := range s.programs {
 					t.Run(programName(program), func(t *testing.T) {
 						t.Parallel()
-						args := append(command[:len(command):len(command)], program...)
-						for i, a := range args {
+						args := command[:len(command):len(command)]
+						for _, a := range program {
 							switch a {
 							case "BOOTSTRAP":
-								args[i] = bootstrap
+								args = append(args, bootstrap)
 							case "KSHARE":
-								args[i] = binary
+								args = append(args, binary)
+							case "SECURED":
+								args = append(args, guarded.arguments()...)
+							default:
+								args = append(args, a)
 							}
 						}
 						out := run(t, programLimit, s.dir, nil, args...)
@@ -100,7 +107,7 @@ func TestInterop(t *testing.T) {
 
 // programName is what tells a program from the others of its suite.
 func programName(args []string) string {
-	name := strings.NewReplacer("BOOTSTRAP", "", "KSHARE", "").Replace(strings.Join(args, " "))
+	name := strings.NewReplacer("BOOTSTRAP", "", "KSHARE", "", "SECURED", "").Replace(strings.Join(args, " "))
 	name = strings.TrimSpace(strings.TrimPrefix(name, "kshare.interop."))
 	if name == "" {
 		return "program"

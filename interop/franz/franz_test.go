@@ -26,29 +26,31 @@ const (
 // env is what one test works with: a context that ends with the limit, an admin client, names of its own.
 type env struct {
 	*testing.T
-	ctx   context.Context
-	admin *kadm.Client
-	topic string
-	group string
+	ctx       context.Context
+	bootstrap string
+	admin     *kadm.Client
+	topic     string
+	group     string
 }
 
 func start(t *testing.T) *env {
 	t.Helper()
-	if os.Getenv("KSHARE_BOOTSTRAP") == "" {
+	bootstrap := os.Getenv("KSHARE_BOOTSTRAP")
+	if bootstrap == "" {
 		t.Skip("KSHARE_BOOTSTRAP names no broker")
 	}
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	name := fmt.Sprintf("franz-%s-%x", t.Name(), time.Now().UnixNano())
-	e := &env{T: t, ctx: ctx, topic: name, group: name + "-group"}
+	e := &env{T: t, ctx: ctx, bootstrap: bootstrap, topic: name, group: name + "-group"}
 	e.admin = kadm.NewClient(e.client())
 	return e
 }
 
 func (e *env) client(opts ...kgo.Opt) *kgo.Client {
 	e.Helper()
-	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(os.Getenv("KSHARE_BOOTSTRAP")))...)
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(e.bootstrap))...)
 	require.NoError(e, err)
 	e.Cleanup(cl.Close)
 	return cl

@@ -38,6 +38,11 @@ def step(what):
     print(f"- {what}", flush=True)
 
 
+def that(ok, what):
+    if not ok:
+        raise AssertionError(what)
+
+
 def equal(want, got, what):
     if want != got:
         raise AssertionError(f"{what}: want {want!r}, got {got!r}")
