@@ -166,7 +166,7 @@ func (c *Cluster) tellLeader(k sharecoordinator.Key, decided []sharecoordinator.
 	}
 	for _, w := range sp.partition.openShareWrites {
 		if w.sp == sp {
-			w.ends = append(w.ends, w.decided(resolved)...)
+			w.ends = append(w.ends, w.write.Decided(resolved)...)
 		}
 	}
 	sp.resolve(resolved)

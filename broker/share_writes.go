@@ -103,16 +103,8 @@ func (sp *sharePartition) overtake(w *sharepartition.Write) {
 		if earlier.sp.group != sp.group {
 			continue
 		}
-		for i := range w.Batches {
-			first, last := w.Batches[i].FirstOffset, w.Batches[i].LastOffset
-			if !overlap(earlier.write.Batches, first, last) {
-				continue
-			}
-			if earlier.then != nil {
-				earlier.overtaken = true
-				break
-			}
-			earlier.write.Batches = without(earlier.write.Batches, first, last)
+		if earlier.write.Overtake(w.Batches, earlier.then != nil) {
+			earlier.overtaken = true
 		}
 	}
 }
@@ -128,31 +120,6 @@ func (sp *sharePartition) overtakeAsRead() {
 	if staged := sp.state.Staged(nil); len(staged) > 0 {
 		sp.overtake(&sharepartition.Write{Batches: staged})
 	}
-}
-
-// overlap tells whether any of the batches has an offset from first to last.
-func overlap(batches []sharepartition.StateBatch, first, last int64) bool {
-	return slices.ContainsFunc(batches, func(b sharepartition.StateBatch) bool { return b.FirstOffset <= last && first <= b.LastOffset })
-}
-
-// without is the batches without the offsets from first to last.
-func without(batches []sharepartition.StateBatch, first, last int64) []sharepartition.StateBatch {
-	var left []sharepartition.StateBatch
-	for _, b := range batches {
-		if b.LastOffset < first || b.FirstOffset > last {
-			left = append(left, b)
-			continue
-		}
-		if below := b; below.FirstOffset < first {
-			below.LastOffset = first - 1
-			left = append(left, below)
-		}
-		if above := b; above.LastOffset > last {
-			above.FirstOffset = last + 1
-			left = append(left, above)
-		}
-	}
-	return left
 }
 
 // persisted tells the state how a write went.
@@ -238,20 +205,6 @@ func (w *shareWrite) written() {
 		return
 	}
 	w.answered(code, message)
-}
-
-// decided is the part of what the end of a transaction has decided that the write stages: its leader does not take that for staged before it has the answer. What
-// else was decided is not the answer's to repeat: it may be staged again by then, with the same epoch.
-func (w *shareWrite) decided(resolved []sharepartition.StateBatch) (own []sharepartition.StateBatch) {
-	for _, b := range w.write.Batches {
-		for _, r := range resolved {
-			r.FirstOffset, r.LastOffset = max(r.FirstOffset, b.FirstOffset), min(r.LastOffset, b.LastOffset)
-			if b.State == sharepartition.TxPending && b.Staged == r.Staged && r.FirstOffset <= r.LastOffset {
-				own = append(own, r)
-			}
-		}
-	}
-	return own
 }
 
 // close takes the write out of those that are open.
