@@ -50,14 +50,27 @@ func actionOf(w uint32) action {
 	return action{kind(w & 31), int8(w >> 5 & 7), int8(w >> 8 & 15), int8(w >> 12 & 15), int8(w >> 16 & 15), way(w >> 20 & 3)}
 }
 
-// fault tells whether a step is something that goes wrong: not what is to be expected of time (locks that end, late clients), nor how a write ends that was late.
-func (a action) fault() bool { return a.how != goes || a.kind >= takesOver && a.kind != joins }
+// counts tells whether a step is a fault for Model.MostFaults: something that goes wrong; with CountAll also what is to be expected of time (locks that end or
+// are renewed, late clients). How a write ends that was late is none.
+func (w *world) counts(a action) bool {
+	if a.how != goes || a.kind >= takesOver && a.kind != joins {
+		return true
+	}
+	late := a.kind == stagesRecord && w.members[a.member].had>>a.record&1 == 1
+	return w.model.CountAll && (a.kind == lockEnds || a.kind == renews || late)
+}
+
+// faulty tells whether there may be another fault in the trace.
+func (w *world) faulty() bool { return w.model.MostFaults == 0 || w.faults < w.model.MostFaults }
+
+// timely tells whether locks may still end or be renewed, and clients be late.
+func (w *world) timely() bool { return !w.model.CountAll || w.faulty() }
 
 // actions appends what can be done next. What would be refused and change nothing is left out.
 func (w *world) actions(dst []action, runs []sharepartition.Run) []action {
 	m := &w.model
 	ways, markerWays := []way{goes}, []way{goes}
-	faulty := m.MostFaults == 0 || w.faults < m.MostFaults
+	faulty := w.faulty()
 	if faulty && m.has(Slow) && len(w.writes) < m.Writes {
 		ways = allWays
 	}
@@ -90,7 +103,7 @@ func (w *world) actions(dst []action, runs []sharepartition.Run) []action {
 			add(action{kind: aborts, by: p}, markerWays)
 		}
 	}
-	if m.has(Expire) && w.part != nil {
+	if m.has(Expire) && w.timely() && w.part != nil {
 		if at, ok := w.part.NextDeadline(); ok && at.Sub(w.now) <= lockDuration {
 			add(action{kind: lockEnds}, ways)
 		}
@@ -159,12 +172,15 @@ func (w *world) memberActions(i int8, runs []sharepartition.Run, faulty bool, wa
 		for _, t := range []int8{sharepartition.TypeAccept, sharepartition.TypeRelease} {
 			add(action{kind: acknowledges, member: i, record: int8(offset), ack: t}, ways)
 		}
-		if m.has(Renew) {
+		if m.has(Renew) && w.timely() {
 			add(action{kind: renews, member: i, record: int8(offset)}, once)
 		}
 	}
 	if x.in || w.draft.noMemberCheck {
-		had := holds | x.had
+		had := holds
+		if w.timely() {
+			had |= x.had
+		}
 		for p := range int8(m.Producers) {
 			y := &w.producers[p]
 			if e := w.entry(p); !y.alive || y.spoiled || e.Epoch != y.epoch || e.Open() && e.State != txn.Ongoing || w.staging(transaction{p, y.serial}) {
@@ -194,8 +210,8 @@ func (w *world) memberActions(i int8, runs []sharepartition.Run, faulty bool, wa
 
 // do does an action. number is its place in the trace.
 func (w *world) do(a action, number int) {
-	if a.fault() && w.faults < w.model.MostFaults {
-		w.faults++
+	if w.model.MostFaults > 0 && w.counts(a) {
+		w.faults = min(w.faults+1, w.model.MostFaults)
 	}
 	p := &w.producers[a.by%maxProducers]
 	switch a.kind {

@@ -205,6 +205,7 @@ func (k *worker) come(at uint32) *world {
 	for i := common; i < len(k.way); i++ {
 		w = w.child()
 		w.do(actionOf(k.search.nodes[k.way[i]].action), i+1)
+		w.kept = w.persisted()
 		k.path = append(k.path, visit{k.way[i], w})
 	}
 	return w
@@ -218,6 +219,7 @@ func (k *worker) block(from, to int) (list []found) {
 		for _, a := range k.actions {
 			c := w.child()
 			c.do(a, len(k.way)+1)
+			c.kept = c.persisted()
 			k.next = c.describe(k.next[:0])
 			c.look(w, k.next)
 			k.steps++

@@ -82,13 +82,71 @@ func (v *values[T]) of(x T) byte { return v.codes[slices.Index(v.list, x)] }
 func (f *fingerprinter) fingerprint(w *world, runs []sharepartition.Run) uint64 {
 	f.compare(w, runs)
 	best := uint64(1<<64 - 1)
+	var ofMembers, ofProducers [3]uint64
+	for i := range w.model.Members {
+		ofMembers[i] = w.memberSign(int8(i), runs)
+	}
+	for i := range w.model.Producers {
+		ofProducers[i] = w.producerSign(int8(i))
+	}
 	for _, members := range f.members {
+		if !ascending(members, &ofMembers) {
+			continue
+		}
 		for _, producers := range f.producers {
+			if !ascending(producers, &ofProducers) {
+				continue
+			}
 			f.buffer = f.encode(f.buffer[:0], w, runs, members, producers)
 			best = min(best, hash(f.buffer))
 		}
 	}
 	return max(best, 1) // 0 is no fingerprint
+}
+
+// memberSign is what tells a member from others at a glance, the same whatever its number. Orders that put members by it are the ones that are tried.
+func (w *world) memberSign(m int8, runs []sharepartition.Run) uint64 {
+	x := &w.members[m]
+	holds, holder := uint8(0), uint8(0)
+	for i := range runs {
+		if runs[i].Member == w.names[m] {
+			holds |= 1 << runs[i].FirstOffset
+		}
+	}
+	for i := range w.records[:w.model.Records] {
+		if int64(i) >= w.persisted().StartOffset && w.records[i].holder == m {
+			holder |= 1 << i
+		}
+	}
+	sign := uint64(holds)<<8 | uint64(holder)<<16 | uint64(bit(x.in))<<32 | uint64(bit(x.sessions[w.leader]))<<33
+	if w.timely() {
+		sign |= uint64(x.had)
+	}
+	return sign
+}
+
+// producerSign is the same of a producer.
+func (w *world) producerSign(p int8) uint64 {
+	x := &w.producers[p]
+	by := uint8(0)
+	for i := range w.records[:w.model.Records] {
+		if int64(i) >= w.persisted().StartOffset && w.records[i].by.producer == p {
+			by |= 1 << i
+		}
+	}
+	return uint64(x.staged) | uint64(by)<<8 | uint64(bit(x.alive))<<16 | uint64(bit(x.spoiled))<<17
+}
+
+// ascending tells whether an order puts signs so that none is before a lower one.
+func ascending(order []int8, signs *[3]uint64) bool {
+	for i, a := range order {
+		for j, b := range order {
+			if a < b && signs[i] > signs[j] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // compare gives codes to all that is compared.
@@ -204,6 +262,7 @@ func (f *fingerprinter) encode(b []byte, w *world, runs []sharepartition.Run, me
 		}
 		b = append(b, byte(producers[t.producer]), f.serial[t.producer].of(t.serial))
 	}
+	timely, faulty := w.timely(), w.faulty()
 	b = append(b, byte(w.start), bit(w.part != nil)|bit(w.unused)<<1|bit(len(w.writes) > 0 && state.LeaderEpoch == w.epoch)<<2, byte(state.StartOffset+1))
 	if w.model.MostFaults > 0 {
 		b = append(b, byte(w.faults))
@@ -219,7 +278,7 @@ func (f *fingerprinter) encode(b []byte, w *world, runs []sharepartition.Run, me
 				m = int8(r.Member[1] - '1')
 			}
 			lock := byte(0)
-			if r.LockLeft > 0 {
+			if r.LockLeft > 0 && timely {
 				lock = f.times.of(r.LockLeft)
 			}
 			b = append(b, member(m), lock)
@@ -239,7 +298,14 @@ func (f *fingerprinter) encode(b []byte, w *world, runs []sharepartition.Run, me
 	b = append(b, 0xfe)
 	for to := range int8(w.model.Members) {
 		x := &w.members[slices.Index(members, to)]
-		b = append(b, bit(x.in)|bit(x.sessions[w.leader])<<1|bit(x.sessions[1-w.leader])<<2|bit(x.made[w.leader])<<3|bit(x.made[1-w.leader])<<4, x.had)
+		flags, had := bit(x.in)|bit(x.sessions[w.leader])<<1, x.had
+		if faulty { // only a fault asks for them: see leaves, moves and disconnects
+			flags |= bit(x.sessions[1-w.leader])<<2 | bit(x.made[w.leader])<<3 | bit(x.made[1-w.leader])<<4
+		}
+		if !timely {
+			had = 0
+		}
+		b = append(b, flags, had)
 	}
 	for to := range int8(w.model.Producers) {
 		p := int8(slices.Index(producers, to))
@@ -266,7 +332,7 @@ func (f *fingerprinter) encode(b []byte, w *world, runs []sharepartition.Run, me
 			continue
 		}
 		lock := byte(0)
-		if r.holder != noMember {
+		if r.holder != noMember && timely {
 			lock = f.times.of(r.until.Sub(w.now))
 		}
 		b = append(b, r.settled|bit(r.plain)<<2, member(r.holder), lock)

@@ -40,7 +40,8 @@ type Model struct {
 	Records, Members, Producers int // 1 to 6, 1 to 3, 1 to 3
 	Limit                       int // share.delivery.count.limit, 2 to 5
 	Faults                      []string
-	MostFaults                  int  // in one trace, 0 for any number; see action.fault
+	MostFaults                  int  // in one trace, 0 for any number; see world.counts
+	CountAll                    bool // locks that end, renewals and late clients count as faults too
 	InOrder                     bool // members settle what they hold in the order of its offsets
 	Writes, Held                int  // state writes and markers that may be on their way at a time, 0 to 3
 	EndTxn                      int  // the version of EndTxn that producers speak: 5, or 4 with which they keep their epoch

@@ -26,13 +26,17 @@ func (r *Result) bound() string {
 	if m.InOrder {
 		of += " that are settled in order"
 	}
+	counted := ""
+	if m.CountAll {
+		counted = " (locks that end or are renewed and late clients count)"
+	}
 	switch n := m.MostFaults; {
 	case len(m.Faults) == 0:
 		of += ", no faults"
 	case n > 0 && len(m.Faults) == len(Faults):
-		of += fmt.Sprintf(", every fault, at most %d in a trace", n)
+		of += fmt.Sprintf(", every fault, at most %d in a trace%s", n, counted)
 	case n > 0:
-		of += fmt.Sprintf(", at most %d faults in a trace of: %s", n, strings.Join(m.Faults, ", "))
+		of += fmt.Sprintf(", at most %d faults in a trace%s of: %s", n, counted, strings.Join(m.Faults, ", "))
 	case len(m.Faults) == len(Faults):
 		of += ", every fault"
 	default:

@@ -142,41 +142,10 @@ func (w *world) overtake(batches []sharepartition.StateBatch, earlier int) {
 	w.writes = slices.Clone(w.writes)
 	for i := range w.writes[:earlier] {
 		x := &w.writes[i]
-		for _, b := range batches {
-			if !overlap(x.write.Batches, b.FirstOffset, b.LastOffset) {
-				continue
-			}
-			if x.asked {
-				x.overtaken = true
-				break
-			}
-			x.write.Batches = without(x.write.Batches, b.FirstOffset, b.LastOffset)
+		if x.write.Overtake(batches, x.asked) {
+			x.overtaken = true
 		}
 	}
-}
-
-// overlap and without are broker's.
-func overlap(batches []sharepartition.StateBatch, first, last int64) bool {
-	return slices.ContainsFunc(batches, func(b sharepartition.StateBatch) bool { return b.FirstOffset <= last && first <= b.LastOffset })
-}
-
-func without(batches []sharepartition.StateBatch, first, last int64) []sharepartition.StateBatch {
-	var left []sharepartition.StateBatch
-	for _, b := range batches {
-		if b.LastOffset < first || b.FirstOffset > last {
-			left = append(left, b)
-			continue
-		}
-		if below := b; below.FirstOffset < first {
-			below.LastOffset = first - 1
-			left = append(left, below)
-		}
-		if above := b; above.LastOffset > last {
-			above.FirstOffset = last + 1
-			left = append(left, above)
-		}
-	}
-	return left
 }
 
 // goOn ends what has kept a write (broker.shareWrite.goOn).
@@ -347,23 +316,10 @@ func (w *world) tellLeader(ended []sharecoordinator.Batch) {
 	w.writes = slices.Clone(w.writes)
 	for i := range w.writes {
 		if x := &w.writes[i]; x.term == w.term {
-			x.ends = slices.Concat(x.ends, decided(x.write.Batches, resolved))
+			x.ends = slices.Concat(x.ends, x.write.Decided(resolved))
 		}
 	}
 	w.ownPart().Resolve(w.now, resolved, w.limits)
-}
-
-// decided is broker.shareWrite's.
-func decided(batches, resolved []sharepartition.StateBatch) (own []sharepartition.StateBatch) {
-	for _, b := range batches {
-		for _, r := range resolved {
-			r.FirstOffset, r.LastOffset = max(r.FirstOffset, b.FirstOffset), min(r.LastOffset, b.LastOffset)
-			if b.State == sharepartition.TxPending && b.Staged == r.Staged && r.FirstOffset <= r.LastOffset {
-				own = append(own, r)
-			}
-		}
-	}
-	return own
 }
 
 func stagedInPartition(s sharecoordinator.Staged) sharepartition.Staged {
@@ -379,7 +335,7 @@ func (w *world) reloadShares() {
 	state, _ := w.shares.State(w.key)
 	c := w.newShares()
 	c.Apply(&sharecoordinator.Record{Key: w.key, Snapshot: &sharecoordinator.Snapshot{State: state}}, 0)
-	w.shares, w.owned = c, w.owned|sharesMachine
+	w.shares, w.kept, w.owned = c, nil, w.owned|sharesMachine
 }
 
 // reloadTxn has a transactional id read by its coordinator anew (broker.Cluster.transactionsMoved). What is decided is ended again.

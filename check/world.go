@@ -21,14 +21,15 @@ type world struct {
 	part    *sharepartition.Partition // nil where the leader does not know the share partition
 	shares  *sharecoordinator.Coordinator
 	txns    *txn.Coordinator
-	owned   machines  // which of them are this world's alone
-	now     time.Time // it passes as locks are taken and as they end
-	faults  int       // in this trace
-	leader  int8      // the node that leads the records, 0 or 1
-	unused  bool      // as in broker.sharePartition
-	epoch   int32     // of the leader
-	term    uint32    // of the leader's knowledge: a write of another one's is answered to nobody
-	start   int64     // of the log
+	owned   machines                // which of them are this world's alone
+	kept    *sharecoordinator.State // what shares keeps, where it is known not to change; see persisted
+	now     time.Time               // it passes as locks are taken and as they end
+	faults  int                     // in this trace
+	leader  int8                    // the node that leads the records, 0 or 1
+	unused  bool                    // as in broker.sharePartition
+	epoch   int32                   // of the leader
+	term    uint32                  // of the leader's knowledge: a write of another one's is answered to nobody
+	start   int64                   // of the log
 	writes  []stateWrite
 	markers []marker
 
@@ -210,6 +211,7 @@ func (w *world) ownShares() *sharecoordinator.Coordinator {
 	if w.owned&sharesMachine == 0 {
 		w.shares = w.shares.Clone()
 	}
+	w.kept = nil
 	w.owned |= sharesMachine
 	return w.shares
 }
@@ -224,6 +226,9 @@ func (w *world) ownTxns() *txn.Coordinator {
 
 // persisted is what the share coordinator keeps. It is not to be changed.
 func (w *world) persisted() *sharecoordinator.State {
+	if w.kept != nil {
+		return w.kept
+	}
 	for _, s := range w.shares.States() {
 		return s
 	}

@@ -51,6 +51,7 @@ shows in a broker too, and the command exits with 1. docs/check.md explains what
 	flags.StringSliceVar(&f.faults, "faults", nil, "what may go wrong: all, none, or of "+strings.Join(check.Faults, ","))
 	flags.StringSliceVar(&f.without, "without", nil, "faults to leave out")
 	flags.IntVar(&m.MostFaults, "most-faults", m.MostFaults, "faults in one trace, 0 for any number; locks that end and late clients are none")
+	flags.BoolVar(&m.CountAll, "count-all", m.CountAll, "locks that end or are renewed and late clients count as faults too")
 	flags.BoolVar(&m.InOrder, "in-order", m.InOrder, "members settle what they hold in the order of its offsets")
 	flags.IntVar(&m.Limit, "delivery-limit", m.Limit, "share.delivery.count.limit, 2 to 5")
 	flags.IntVar(&m.Writes, "writes", m.Writes, "state writes that may be on their way at a time, 0 to 3")
