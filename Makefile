@@ -69,8 +69,9 @@ interop: ## real clients against kshare; needs JDK 17, Maven, Python 3, Node 18 
 	@KSHARE_INTEROP=1 $(GO) test -count=1 -timeout 40m -run '^TestInterop$$' ./interop $(ARGS)
 
 .PHONY: check
-check: build ## explore acknowledgements in transactions with two members, two records, a producer and every fault, at most two in a trace, for a minute or so
+check: build ## explore acknowledgements in transactions whole for two members, two records and a producer, then to depth 12 for four records and two producers, for some two minutes
 	@bin/kshare check $(ARGS)
+	@bin/kshare check --records 4 --producers 2 --most-faults 1 --count-all --in-order --depth 12 $(ARGS)
 
 .PHONY: check-table
 check-table: build ## explore the defaults and each unsafe switch of KIP-1289 for some minutes, and write the table of docs/kip-1289.md and testdata/scenarios/check

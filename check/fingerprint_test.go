@@ -34,20 +34,28 @@ func TestStatesOfOneFingerprintBehaveAlike(t *testing.T) {
 		switches string
 		endTxn   int
 		faults   []string
+		most     int // faults in a trace, with those of time
 	}{
-		{"", 5, Faults},
-		{"", 4, Faults},
-		{"persisted.merge=higher-state", 5, []string{Slow, Move}},
-		{"epoch.match=exact", 4, []string{Slow, Coordinator, Markers, Takeover}},
-		{"coordinator.epoch.check=off", 4, []string{Coordinator, Markers, Takeover, Crash}},
-		{"stage.below.start=pass", 5, []string{Expire, Late, Move, Disconnect}},
-		{"late.stage.fence=off", 5, []string{Slow, Crash, Disconnect}},
-		{"leader.refresh=reload", 5, []string{Slow, Renew, LogStart, Leave, EndSession}},
+		{"", 5, Faults, 0},
+		{"", 4, Faults, 0},
+		{"", 5, Faults, 1},
+		{"", 5, []string{Expire, Renew, Late, Disconnect}, 1},
+		{"", 5, []string{Move, EndSession, Leave, Slow}, 1},
+		{"stage.below.start=pass", 5, []string{Expire, Late, Move}, 1},
+		{"persisted.merge=higher-state", 5, []string{Slow, Move}, 0},
+		{"epoch.match=exact", 4, []string{Slow, Coordinator, Markers, Takeover}, 0},
+		{"coordinator.epoch.check=off", 4, []string{Coordinator, Markers, Takeover, Crash}, 0},
+		{"stage.below.start=pass", 5, []string{Expire, Late, Move, Disconnect}, 0},
+		{"late.stage.fence=off", 5, []string{Slow, Crash, Disconnect}, 0},
+		{"leader.refresh=reload", 5, []string{Slow, Renew, LogStart, Leave, EndSession}, 0},
 	} {
-		t.Run(fmt.Sprint(x.switches, x.endTxn), func(t *testing.T) {
+		t.Run(fmt.Sprint(x.switches, x.endTxn, x.most, len(x.faults)), func(t *testing.T) {
 			t.Parallel()
 			m := Default()
 			m.Faults, m.EndTxn = x.faults, x.endTxn
+			if x.most > 0 {
+				m.MostFaults, m.CountAll = x.most, true
+			}
 			if x.switches != "" {
 				var err error
 				m.Switches, err = kip1289.Parse(x.switches)
