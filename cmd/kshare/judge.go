@@ -12,6 +12,7 @@ import (
 
 	"kshare"
 	"kshare/conformance"
+	"kshare/conformance/cases"
 	"kshare/conformance/recording"
 	"kshare/conformance/report"
 )
@@ -24,17 +25,25 @@ func judgeCommand() *cobra.Command {
 those of any Kafka; here is what there is besides.`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(judgeListCommand(), judgeProxyCommand(), judgeRecordingCommand(), judgeMergeCommand())
+	c.AddCommand(judgeListCommand(), judgeRunCommand(), judgeProxyCommand(), judgeRecordingCommand(), judgeMergeCommand())
 	return c
 }
 
 func judgeListCommand() *cobra.Command {
-	return &cobra.Command{
+	ofCases := false
+	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the rules",
+		Short: "List the rules, or the cases",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := &strings.Builder{}
+			if ofCases {
+				for _, c := range cases.All() {
+					fmt.Fprintf(b, "%-14s %-6s %s\n", c.ID, c.Level, c.Line())
+				}
+				_, err := io.WriteString(cmd.OutOrStdout(), b.String())
+				return err
+			}
 			for i := range conformance.Rules {
 				r := &conformance.Rules[i]
 				fmt.Fprintf(b, "%-22s %-6s %s", r.ID, r.Level, r.Says)
@@ -47,6 +56,8 @@ func judgeListCommand() *cobra.Command {
 			return err
 		},
 	}
+	c.Flags().BoolVar(&ofCases, "cases", false, "list the cases of kshare judge run")
+	return c
 }
 
 // judgeFlags are what commands that end with verdicts have in common.

@@ -46,6 +46,7 @@ type Options struct {
 	Listener func(addr string) (net.Listener, error)
 	Tap      Tap
 	Faults   []fault.Rule
+	Script   Script       // nil for none
 	Log      *slog.Logger // nil for nowhere
 }
 
@@ -66,14 +67,15 @@ type Proxy struct {
 	topics map[[16]byte]string // names, as Metadata told them
 	faults fault.Set
 	conns  uint64
+	open   map[uint64]*connection
 	closed bool
 }
 
 // node is a broker and the listener for it.
 type node struct {
 	id       int32
-	listener net.Listener
-	host     string // of the listener, as clients are told
+	listener net.Listener // guarded by Proxy.mu, nil while the node is shut
+	host     string       // of the listener, as clients are told
 	port     int32
 	upstream string // guarded by Proxy.mu
 }
@@ -86,7 +88,7 @@ func Start(ctx context.Context, o Options) (*Proxy, error) {
 	if o.Listener == nil {
 		o.Listener = func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
 	}
-	p := &Proxy{o: o, log: o.Log, nodes: map[int32]*node{}, topics: map[[16]byte]string{}}
+	p := &Proxy{o: o, log: o.Log, nodes: map[int32]*node{}, topics: map[[16]byte]string{}, open: map[uint64]*connection{}}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
@@ -169,7 +171,9 @@ func (p *Proxy) Close() error {
 	p.cancel()
 	var err error
 	for _, n := range nodes {
-		err = errors.Join(err, n.listener.Close())
+		if n.listener != nil {
+			err = errors.Join(err, n.listener.Close())
+		}
 	}
 	p.tasks.Wait()
 	return err
@@ -210,13 +214,13 @@ func (p *Proxy) address(id int32, host string, port int32) (string, int32, error
 	n := &node{id, l, at, int32(local), upstream}
 	p.nodes[id] = n
 	p.order = append(p.order, id)
-	p.tasks.Go(func() { p.accept(n) })
+	p.tasks.Go(func() { p.accept(n, l) })
 	return n.host, n.port, nil
 }
 
-func (p *Proxy) accept(n *node) {
+func (p *Proxy) accept(n *node, l net.Listener) {
 	for {
-		c, err := n.listener.Accept()
+		c, err := l.Accept()
 		if err != nil {
 			if p.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 				p.log.Error("the proxy accepts no more connections", "node", n.id, "error", err)
@@ -233,6 +237,10 @@ func (p *Proxy) serve(n *node, client net.Conn) {
 	p.conns++
 	id, upstream := p.conns, n.upstream
 	p.mu.Unlock()
+	if s := p.o.Script; s != nil && !s.Opens(id, n.id) {
+		client.Close()
+		return
+	}
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
 	broker, err := p.o.Dial(ctx, "tcp", upstream)
@@ -246,6 +254,14 @@ func (p *Proxy) serve(n *node, client net.Conn) {
 	if err != nil {
 		host = client.RemoteAddr().String()
 	}
+	p.mu.Lock()
+	p.open[id] = c
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.open, id)
+	}()
 	p.o.Tap.Opened(id, n.id, host)
 	stop := context.AfterFunc(ctx, c.end)
 	defer stop()
@@ -282,6 +298,7 @@ type asked struct {
 	local  kmsg.Response
 	after  []fault.Action
 	silent bool
+	x      *Exchange // for the script, nil without one
 }
 
 // end ends both connections, once. The tap is told before the client can see it.
@@ -347,6 +364,11 @@ func (c *connection) request(frame []byte) (a *asked, forward bool, err error) {
 		a.q = q
 	}
 	forward = true
+	if c.proxy.o.Script != nil {
+		if forward, err = c.ask(a); err != nil {
+			return nil, false, err
+		}
+	}
 	for _, act := range c.proxy.match(c.node.id, a) {
 		switch {
 		case act.Rule.Acts() == fault.After:
@@ -436,6 +458,10 @@ func (c *connection) answers() error {
 		}
 		var frame []byte
 		if a.local != nil {
+			if a.x != nil {
+				a.x.Response = a.local
+				c.proxy.o.Script.Answered(a.x)
+			}
 			frame = a.encode(a.local)
 		} else {
 			if ready == nil {
@@ -453,6 +479,20 @@ func (c *connection) answers() error {
 				return err
 			}
 			ready = nil
+		}
+		if a.x != nil && a.x.Close {
+			return fmt.Errorf("%s: closed by the script", a.api.Name)
+		}
+		if a.x != nil && a.x.Silent {
+			<-c.ctx.Done()
+			return nil
+		}
+		if a.x != nil && a.x.Write != nil {
+			if err := a.x.Write(c.client, frame); err != nil {
+				return err
+			}
+			c.proxy.o.Tap.Sent(c.id, frame)
+			continue
 		}
 		length := len(frame)
 		for _, act := range a.after {
@@ -501,7 +541,7 @@ func (c *connection) answer(frame []byte, a *asked) ([]byte, error) {
 		return nil, fmt.Errorf("the broker answers %d where %s with %d is next", got, a.api.Name, a.header.CorrelationID)
 	}
 	errs := slices.ContainsFunc(a.after, func(act fault.Action) bool { return act.Rule.Error != "" })
-	if !errs && !rewritten[a.header.Key] {
+	if !errs && !rewritten[a.header.Key] && a.x == nil {
 		return frame, nil
 	}
 	body := frame[4:]
@@ -532,6 +572,11 @@ func (c *connection) answer(frame []byte, a *asked) ([]byte, error) {
 		}
 		s := fault.Selector{Rule: act.Rule, TopicName: c.proxy.topicName}
 		s.Fail(p, place, act.Rule.Code())
+	}
+	if a.x != nil {
+		a.x.Response = p
+		changed = c.proxy.o.Script.Answered(a.x) || changed
+		p = a.x.Response
 	}
 	if !changed {
 		return frame, nil

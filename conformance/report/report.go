@@ -212,6 +212,10 @@ func JUnit(w io.Writer, r *conformance.Report) error {
 		all.Failures += s.Failures
 		all.Suites = append(all.Suites, s)
 	}
+	return writeSuites(w, all)
+}
+
+func writeSuites(w io.Writer, all suites) error {
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}
@@ -237,8 +241,11 @@ func Badge(w io.Writer, r *conformance.Report) error {
 	case tested == 0:
 		colour = "#616161"
 	}
-	text := fmt.Sprintf("%d of %d", passed, tested)
-	const label = "share groups"
+	return badge(w, "share groups", fmt.Sprintf("%d of %d", passed, tested), colour)
+}
+
+// badge writes an SVG of a label and a text beside it.
+func badge(w io.Writer, label, text, colour string) error {
 	left, right := 7*len(label)+10, 7*len(text)+10
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="20" role="img" aria-label="%s: %s"><rect width="%d" height="20" fill="#424242"/><rect x="%d" width="%d" height="20" fill="%s"/><g fill="#fff" font-family="Verdana,sans-serif" font-size="11" text-anchor="middle"><text x="%d" y="14">%s</text><text x="%d" y="14">%s</text></g></svg>
 `, left+right, label, text, left, left, right, colour, left/2, label, left+right/2, text)
