@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kshare/conformance/cases"
+	"kshare/conformance/report"
+)
+
+// caseFlags are the flags of kshare judge run.
+type caseFlags struct {
+	clients  []string
+	cases    []string
+	short    bool
+	parallel int
+	strict   bool
+	reports  []string
+	evidence string
+	resume   string
+}
+
+func judgeRunCommand() *cobra.Command {
+	var f caseFlags
+	c := &cobra.Command{
+		Use:   "run --client DRIVER",
+		Short: "Put a client through cases: what it must survive, provoked one at a time",
+		Long: `Puts a client through cases, each with a cluster of its own that goes wrong in one way. The client is run by a driver, a small program that docs/drivers.md describes. kshare judge list
+--cases tells which cases there are.`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	c.Flags().StringArrayVar(&f.clients, "client", nil, "`command` of a driver; may be repeated")
+	c.Flags().StringSliceVar(&f.cases, "cases", nil, "ids or families (ses, ses.02, e76.*), with ! in front to leave them out; all without")
+	c.Flags().BoolVar(&f.short, "short", false, "leave out what the short form leaves out: of errors for ten seconds, and at the join, all but one of a kind")
+	c.Flags().IntVar(&f.parallel, "parallel", 8, "how many cases run at a time")
+	c.Flags().BoolVar(&f.strict, "strict", false, "end with status 1 for a SHOULD that is broken too")
+	c.Flags().StringArrayVar(&f.reports, "report", nil, "`file` to write the verdicts to: .txt, .json, .xml (JUnit), .html or .svg (a badge); may be repeated")
+	c.Flags().StringVar(&f.evidence, "evidence", "", "`directory` for the frames of each case that does not pass, for kshare judge recording")
+	c.Flags().StringVar(&f.resume, "resume", "", "JSON `file` of a run that was ended: its results are kept, and it grows with each case")
+	return c
+}
+
+func (f *caseFlags) run(cmd *cobra.Command) error {
+	if len(f.clients) == 0 {
+		return errors.New("--client is the command of a driver: docs/drivers.md tells how to write one")
+	}
+	chosen, err := cases.Select(f.cases, f.short)
+	if err != nil {
+		return err
+	}
+	for _, name := range f.reports {
+		if _, err := report.CasesFor(name); err != nil {
+			return err
+		}
+	}
+	kept, err := f.kept()
+	if err != nil {
+		return err
+	}
+	var all []*cases.Report
+	for _, client := range f.clients {
+		r, err := f.one(cmd.Context(), cmd, client, chosen, kept)
+		if err != nil {
+			return fmt.Errorf("%s: %w", client, err)
+		}
+		all = append(all, r)
+		kept = cases.Merge(kept, []*cases.Report{r})
+	}
+	if err := report.CasesConsole(cmd.OutOrStdout(), all); err != nil {
+		return err
+	}
+	for _, name := range f.reports {
+		if err := writeCases(name, all); err != nil {
+			return err
+		}
+	}
+	return f.verdict(all)
+}
+
+// one puts one client through the cases.
+func (f *caseFlags) one(ctx context.Context, cmd *cobra.Command, client string, chosen []cases.Case, kept []*cases.Report) (*cases.Report, error) {
+	done := 0
+	return cases.Run(ctx, cases.Options{Client: strings.Fields(client), Cases: chosen, Parallel: f.parallel, Known: kept, Done: func(x cases.Result, r *cases.Report) {
+		done++
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s %d: %-14s %s %s\n", r.Client, done, x.Verdict, x.ID, x.Why)
+		if err := f.keep(r.Client, &x); err != nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), "--evidence:", err)
+		}
+		if f.resume != "" {
+			if err := writeCases(f.resume, cases.Merge(kept, []*cases.Report{r})); err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "--resume:", err)
+			}
+		}
+	}})
+}
+
+func (f *caseFlags) kept() ([]*cases.Report, error) {
+	if f.resume == "" {
+		return nil, nil
+	}
+	file, err := os.Open(f.resume)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := cases.Read(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("--resume %s: %w", f.resume, err)
+	}
+	return all, nil
+}
+
+// keep writes the frames of a case.
+func (f *caseFlags) keep(client string, r *cases.Result) error {
+	if f.evidence == "" || len(r.Frames) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(f.evidence, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(f.evidence, client+"-"+r.ID+".jsonl"), r.Frames, 0o644)
+}
+
+// verdict is an error where a client has broken a MUST, or a SHOULD with --strict.
+func (f *caseFlags) verdict(all []*cases.Report) error {
+	var err error
+	for _, r := range all {
+		bad := r.Summary[cases.Fail] + r.Summary[cases.HarnessFailed]
+		if f.strict {
+			bad += r.Summary[cases.Warn]
+		}
+		if bad > 0 {
+			err = errors.Join(err, fmt.Errorf("%s %s: %d cases are not passed", r.Client, r.Version, bad))
+		}
+	}
+	return err
+}
+
+func writeCases(name string, all []*cases.Report) error {
+	write, err := report.CasesFor(name)
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(name + ".new")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(write(file, all), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
