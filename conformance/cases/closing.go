@@ -48,14 +48,17 @@ func (s *Stage) saysGoodbye(mark int) bool {
 	return s.first(mark, heartbeatKey, func(x *Seen) bool { return beatOf(x).MemberEpoch < 0 }) != nil
 }
 
+// closingQuiet: a client that closes need not keep its heartbeat interval, as long as its session lasts.
+var closingQuiet = []string{"share.member.beat.1"}
+
 const closeText = "KIP-932, close"
 
 var closing = []Case{
-	{ID: "cls.01", Level: conformance.Must, Says: "the client closes: each session is closed, then the group is left", Source: closeText, Setup: threeNodes(3), run: func(s *Stage) {
+	{ID: "cls.01", Level: conformance.Must, Says: "the client closes: each session is closed, then the group is left", Source: closeText, Expects: closingQuiet, Setup: threeNodes(3), run: func(s *Stage) {
 		s.allDrained(3)
 		s.closes(10 * time.Second)
 	}},
-	{ID: "cls.02", Level: conformance.Must, Says: "the client closes with acknowledgements that were not sent: they arrive", Source: closeText, Needs: explicit, Setup: held, run: func(s *Stage) {
+	{ID: "cls.02", Level: conformance.Must, Says: "the client closes with acknowledgements that were not sent: they arrive", Source: closeText, Expects: closingQuiet, Needs: explicit, Setup: held, run: func(s *Stage) {
 		s.hold(10)
 		s.ack("accept", "all")
 		s.closes(15 * time.Second)
@@ -63,7 +66,7 @@ var closing = []Case{
 			s.Failf("the acknowledgements were not sent")
 		}
 	}},
-	{ID: "cls.03", Level: conformance.Must, Says: "the client closes with records that were never handed out: they are not accepted", Source: closeText, Setup: Setup{Records: 100, Props: map[string]any{"max_poll_records": 10}}, run: func(s *Stage) {
+	{ID: "cls.03", Level: conformance.Must, Says: "the client closes with records that were never handed out: they are not accepted", Source: closeText, Expects: closingQuiet, Setup: Setup{Records: 100, Props: map[string]any{"max_poll_records": 10}}, run: func(s *Stage) {
 		s.pollSome()
 		s.Wait(700 * time.Millisecond)
 		s.closes(15 * time.Second)
@@ -73,7 +76,7 @@ var closing = []Case{
 			}
 		}
 	}},
-	{ID: "cls.04", Level: conformance.Must, Says: "the client closes while a ShareFetch waits for 5 s: it closes within 7 s", Source: closeText, Setup: Setup{Props: map[string]any{"max_wait_ms": 5000}}, Within: 40 * time.Second, run: func(s *Stage) {
+	{ID: "cls.04", Level: conformance.Must, Says: "the client closes while a ShareFetch waits for 5 s: it closes within 7 s", Source: closeText, Expects: closingQuiet, Setup: Setup{Props: map[string]any{"max_wait_ms": 5000}}, Within: 40 * time.Second, run: func(s *Stage) {
 		s.Steady()
 		s.Wait(500 * time.Millisecond)
 		mark := s.Mark()
@@ -84,11 +87,11 @@ var closing = []Case{
 			s.Failf("the group is not left")
 		}
 	}},
-	{ID: "cls.05", Level: conformance.Must, Says: "the request that closes the session is answered SHARE_SESSION_NOT_FOUND: the group is left, and the client closes", Source: closeText, run: func(s *Stage) { s.closeAnswered(122) }},
-	{ID: "cls.05.123", Level: conformance.Must, Says: "the request that closes the session is answered INVALID_SHARE_SESSION_EPOCH: the group is left, and the client closes", Source: closeText, run: func(s *Stage) { s.closeAnswered(123) }},
-	{ID: "cls.05.30", Level: conformance.Must, Says: "the request that closes the session is answered GROUP_AUTHORIZATION_FAILED: the group is left, and the client closes", Source: closeText, run: func(s *Stage) { s.closeAnswered(30) }},
-	{ID: "cls.05.-1", Level: conformance.Must, Says: "the request that closes the session is answered UNKNOWN_SERVER_ERROR: the group is left, and the client closes", Source: closeText, run: func(s *Stage) { s.closeAnswered(-1) }},
-	{ID: "cls.06", Level: conformance.Must, Says: "the request that closes the session is never answered: the client closes within 65 s", Source: closeText, Full: true, Within: 120 * time.Second, run: func(s *Stage) {
+	{ID: "cls.05", Level: conformance.Must, Says: "the request that closes the session is answered SHARE_SESSION_NOT_FOUND: the group is left, and the client closes", Source: closeText, Expects: closingQuiet, run: func(s *Stage) { s.closeAnswered(122) }},
+	{ID: "cls.05.123", Level: conformance.Must, Says: "the request that closes the session is answered INVALID_SHARE_SESSION_EPOCH: the group is left, and the client closes", Source: closeText, Expects: closingQuiet, run: func(s *Stage) { s.closeAnswered(123) }},
+	{ID: "cls.05.30", Level: conformance.Must, Says: "the request that closes the session is answered GROUP_AUTHORIZATION_FAILED: the group is left, and the client closes", Source: closeText, Expects: closingQuiet, run: func(s *Stage) { s.closeAnswered(30) }},
+	{ID: "cls.05.-1", Level: conformance.Must, Says: "the request that closes the session is answered UNKNOWN_SERVER_ERROR: the group is left, and the client closes", Source: closeText, Expects: closingQuiet, run: func(s *Stage) { s.closeAnswered(-1) }},
+	{ID: "cls.06", Level: conformance.Must, Says: "the request that closes the session is never answered: the client closes within 65 s", Source: closeText, Expects: closingQuiet, Full: true, Within: 120 * time.Second, run: func(s *Stage) {
 		s.Steady()
 		s.OnAsk(func(x *proxy.Exchange) {
 			if q, ok := x.Request.(*kmsg.ShareAcknowledgeRequest); ok && q.ShareSessionEpoch == -1 {
@@ -99,7 +102,7 @@ var closing = []Case{
 			s.Failf("closing takes %s", took.Round(time.Millisecond))
 		}
 	}},
-	{ID: "cls.07", Level: conformance.Must, Says: "the client closes before its join is answered, and leaving is answered GROUP_ID_NOT_FOUND: it closes without an error", Source: "apache/kafka#21239", Setup: Setup{Late: true, Records: -1}, Within: 60 * time.Second, run: func(s *Stage) {
+	{ID: "cls.07", Level: conformance.Must, Says: "the client closes before its join is answered, and leaving is answered GROUP_ID_NOT_FOUND: it closes without an error", Source: "apache/kafka#21239", Expects: closingQuiet, Setup: Setup{Late: true, Records: -1}, Within: 60 * time.Second, run: func(s *Stage) {
 		s.OnAsk(func(x *proxy.Exchange) {
 			q, ok := x.Request.(*kmsg.ShareGroupHeartbeatRequest)
 			switch {
@@ -120,7 +123,7 @@ var closing = []Case{
 			s.Failf("closing fails: %s", e.Text)
 		}
 	}},
-	{ID: "cls.09", Level: conformance.Must, Says: "the client is given 100 ms to close: it returns within 1.5 s", Source: closeText, Setup: Setup{Props: map[string]any{"close_timeout_ms": 100}}, run: func(s *Stage) {
+	{ID: "cls.09", Level: conformance.Must, Says: "the client is given 100 ms to close: it returns within 1.5 s", Source: closeText, Expects: closingQuiet, Setup: Setup{Props: map[string]any{"close_timeout_ms": 100}}, run: func(s *Stage) {
 		s.Steady()
 		s.OnAsk(func(x *proxy.Exchange) {
 			if q, ok := x.Request.(*kmsg.ShareAcknowledgeRequest); ok && q.ShareSessionEpoch == -1 {
@@ -131,7 +134,7 @@ var closing = []Case{
 			s.Failf("closing takes %s", took.Round(time.Millisecond))
 		}
 	}},
-	{ID: "cls.10", Level: conformance.Must, Says: "a heartbeat fails for ever (INVALID_REQUEST), then the client closes: its session is closed", Source: closeText, Within: 60 * time.Second, run: func(s *Stage) {
+	{ID: "cls.10", Level: conformance.Must, Says: "a heartbeat fails for ever (INVALID_REQUEST), then the client closes: its session is closed", Source: closeText, Expects: closingQuiet, Within: 60 * time.Second, run: func(s *Stage) {
 		s.Steady()
 		id := s.Fault("api=ShareGroupHeartbeat level=top error=42")
 		if !s.until(8*time.Second, func() bool { return s.Acts(id) > 0 }) {
@@ -143,12 +146,12 @@ var closing = []Case{
 			s.Failf("the session with node %d is left open", node)
 		}
 	}},
-	{ID: "cls.12", Level: conformance.Must, Says: "the client closes with records that were renewed: they are released or left to the end of the session", Source: "KIP-1222", Needs: renews, Setup: held, run: func(s *Stage) {
+	{ID: "cls.12", Level: conformance.Must, Says: "the client closes with records that were renewed: they are released or left to the end of the session", Source: "KIP-1222", Expects: closingQuiet, Needs: renews, Setup: held, run: func(s *Stage) {
 		s.hold(10)
 		s.ack("renew", "all")
 		s.closes(15 * time.Second)
 	}},
-	{ID: "cls.13", Level: conformance.Must, Says: "the subscription is ended, then the client closes: one end of each session, one of the membership", Source: closeText, Within: 40 * time.Second, run: func(s *Stage) {
+	{ID: "cls.13", Level: conformance.Must, Says: "the subscription is ended, then the client closes: one end of each session, one of the membership", Source: closeText, Expects: closingQuiet, Within: 40 * time.Second, run: func(s *Stage) {
 		s.Steady()
 		mark := s.Mark()
 		s.Do(10*time.Second, driver.Op{"op": "unsubscribe"}, "done")

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/conformance"
 	"kshare/conformance/driver"
+	"kshare/conformance/proxy"
 	"kshare/protocol/errorcode"
 )
 
@@ -78,7 +80,7 @@ var errorRows = []errorRow{
 type errorLevel struct {
 	name   string
 	key    int16
-	fault  string // api and level, as package fault has them
+	fault  string // api and level, as package fault has them; "" for a78
 	letter func(*errorRow) string
 	says   string
 	// acknowledges tells that it takes acknowledgements.
@@ -90,7 +92,7 @@ var errorLevels = []errorLevel{
 	{"e78", shareFetchKey, "api=ShareFetch level=top", func(r *errorRow) string { return r.top }, "a ShareFetch", false},
 	{"e79", shareAckKey, "api=ShareAcknowledge level=top", func(r *errorRow) string { return r.top }, "a ShareAcknowledge", true},
 	{"p78", shareFetchKey, "api=ShareFetch level=partition topic=t partition=0", func(r *errorRow) string { return r.part }, "a ShareFetch, for a partition", false},
-	{"a78", shareFetchKey, "api=ShareFetch level=acknowledge topic=t partition=0", func(r *errorRow) string { return r.ack }, "a ShareFetch, for its acknowledgements", true},
+	{"a78", shareFetchKey, "", func(r *errorRow) string { return r.ack }, "a ShareFetch, for its acknowledgements", true},
 	{"a79", shareAckKey, "api=ShareAcknowledge level=partition topic=t partition=0", func(r *errorRow) string { return r.ack }, "a ShareAcknowledge, for a partition", true},
 }
 
@@ -153,10 +155,6 @@ type errorCase struct {
 	plus   bool
 }
 
-func (e *errorCase) rule(words string) string {
-	return fmt.Sprintf("%s error=%d %s", e.level.fault, e.code, words)
-}
-
 // provoke has the client send what is to be answered so.
 func (e *errorCase) provoke(s *Stage) {
 	switch e.level.name {
@@ -167,15 +165,50 @@ func (e *errorCase) provoke(s *Stage) {
 	}
 }
 
+// injected is an error that answers have.
+type injected struct {
+	acts   func() int
+	remove func()
+}
+
+// inject has answers be the error, as often as times says, without end with 0.
+func (e *errorCase) inject(s *Stage, times int) injected {
+	if e.level.name != "a78" {
+		words := fmt.Sprintf("%s error=%d", e.level.fault, e.code)
+		if times > 0 {
+			words += fmt.Sprintf(" times=%d", times)
+		}
+		id := s.Fault(words)
+		return injected{func() int { return s.Acts(id) }, func() { s.Unfault(id) }}
+	}
+	// only requests that acknowledge something can be answered so, and no fault tells them apart: the broker has applied them
+	var n atomic.Int32
+	undo := s.Edit(func(x *proxy.Exchange) bool {
+		q, ok := x.Request.(*kmsg.ShareFetchRequest)
+		if !ok || len(acksIn(&Seen{Request: q})) == 0 || times > 0 && int(n.Load()) >= times {
+			return false
+		}
+		return parts(x, func(_ *kmsg.ShareFetchResponseTopic, p *part) bool {
+			if !slices.ContainsFunc(acksIn(&Seen{Request: q}), func(a Ack) bool { return a.Partition == p.Partition }) {
+				return false
+			}
+			p.AcknowledgeErrorCode = e.code
+			n.Add(1)
+			return true
+		})
+	})
+	return injected{func() int { return int(n.Load()) }, undo}
+}
+
 // hit waits until the error was answered, and returns the exchange.
-func (e *errorCase) hit(s *Stage, mark, id int) (x *Seen) {
+func (e *errorCase) hit(s *Stage, mark int, by injected) (x *Seen) {
 	began := time.Now()
 	if !s.until(12*time.Second, func() bool {
-		if e.level.acknowledges && time.Since(began) > time.Second && s.Acts(id) == 0 {
+		if e.level.acknowledges && time.Since(began) > time.Second && by.acts() == 0 {
 			began = time.Now()
 			e.provoke(s)
 		}
-		if s.Acts(id) == 0 {
+		if by.acts() == 0 {
 			return false
 		}
 		x = s.first(mark, e.level.key, func(x *Seen) bool { return e.in(x) })
@@ -220,17 +253,17 @@ func (e *errorCase) in(x *Seen) bool {
 func (e *errorCase) once(s *Stage) {
 	s.Steady()
 	mark, told := s.Mark(), len(s.Events())
-	id := s.Fault(e.rule("times=1"))
+	by := e.inject(s, 1)
 	e.provoke(s)
-	x := e.hit(s, mark, id)
+	x := e.hit(s, mark, by)
 	e.react(s, x, told)
 }
 
 func (e *errorCase) join(s *Stage) {
-	id := s.Fault(e.rule("times=1"))
+	by := e.inject(s, 1)
 	s.Launch()
 	s.Run()
-	x := e.hit(s, 0, id)
+	x := e.hit(s, 0, by)
 	switch e.letter {
 	case fatal:
 		s.Told(10*time.Second, 0)
@@ -350,9 +383,9 @@ func (s *Stage) deliveredAfter(x *Seen, partition int32, offset int64, before *S
 func (e *errorCase) ever(s *Stage) {
 	s.Steady()
 	mark := s.Mark()
-	id := s.Fault(e.rule(""))
+	by := e.inject(s, 0)
 	e.provoke(s)
-	x := e.hit(s, mark, id)
+	x := e.hit(s, mark, by)
 	if e.level.acknowledges { // there is to be something to acknowledge all the time
 		for range int(everTime / time.Second) {
 			e.provoke(s)
@@ -360,7 +393,7 @@ func (e *errorCase) ever(s *Stage) {
 		}
 	}
 	s.Calm(e.level.key, x.Answered, everTime)
-	s.Unfault(id)
+	by.remove()
 	if e.plus {
 		s.Resumes(10 * time.Second)
 	}

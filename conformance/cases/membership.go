@@ -387,9 +387,8 @@ var membership = []Case{
 		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll}, Within: 90 * time.Second, run: func(s *Stage) {
 			s.hold(10)
 			mark := s.Mark()
-			id := s.Fault("api=ShareGroupHeartbeat error=25 times=1")
 			e := errorCase{&errorLevels[0], 25, fenced, true}
-			e.rejoins(s, e.hit(s, mark, id))
+			e.rejoins(s, e.hit(s, mark, e.inject(s, 1)))
 			s.Do(10*time.Second, driver.Op{"op": "ack", "do": "accept", "sel": "all"}, "acked")
 			s.Do(45*time.Second, driver.Op{"op": "commit", "how": "sync"}, "done")
 			s.Run()
@@ -477,11 +476,11 @@ var membership = []Case{
 	}},
 }
 
-// holdAll has the application keep the first records that it gets.
+// holdAll has the application keep the first records that it gets, and accept them where they come again.
 var holdAll = func() map[int]string {
 	all := map[int]string{}
 	for i := range 100 {
-		all[i] = "hold"
+		all[i] = "hold/accept"
 	}
 	return all
 }()

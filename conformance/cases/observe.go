@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kshare/conformance/driver"
+	"kshare/sharecoordinator"
 	"kshare/sharepartition"
 )
 
@@ -198,8 +199,13 @@ func (s *Stage) troubles(from int) (all []driver.Event) {
 // Settled tells what is persisted or known of a record: acknowledged (or archived, or below the start offset).
 func (s *Stage) Settled(topic string, partition int32, offset int64) bool {
 	p, err := s.cluster.InspectSharePartition(groupID, topic, partition)
-	if err != nil || !p.Known {
-		return err == nil && p.Persisted != nil && offset < p.Persisted.StartOffset
+	if err != nil {
+		return false
+	}
+	if !p.Known { // the leader has forgotten it, with the last member
+		return p.Persisted != nil && (offset < p.Persisted.StartOffset || slices.ContainsFunc(p.Persisted.Batches, func(b sharecoordinator.Batch) bool {
+			return b.FirstOffset <= offset && offset <= b.LastOffset && (b.State == int8(sharepartition.Acknowledged) || b.State == int8(sharepartition.Archived))
+		}))
 	}
 	if offset < p.StartOffset {
 		return true

@@ -324,12 +324,12 @@ func (s *Stage) lostAtAcknowledge(code int16) {
 	s.hold(10)
 	from := len(s.Events())
 	e := errorCase{&errorLevels[2], code, session, true}
-	id := s.Fault(e.rule("times=1"))
+	by := e.inject(s, 1)
 	mark := s.Mark()
 	s.settleHeld("accept")
-	if s.Acts(id) == 0 {
+	if by.acts() == 0 {
 		s.Run()
-		if !s.until(5*time.Second, func() bool { return s.Acts(id) > 0 }) {
+		if !s.until(5*time.Second, func() bool { return by.acts() > 0 }) {
 			s.Inconclusivef("no ShareAcknowledge was sent")
 		}
 	}
