@@ -85,6 +85,23 @@ page: ## the explorer's page in Chromium, for some minutes; needs Chromium, and 
 screenshots: ## take the pictures of docs/pictures anew; needs Chromium, and downloads what drives it
 	@cd explore/pagetest && KSHARE_PAGE=1 $(GO) test -count=1 -run '^TestScreenshots$$' . -pictures ../../docs/pictures
 
+# The drivers of the judge: what a client author writes for a client of his own.
+DRIVERS := franz-go java confluent-kafka-python krafka
+CLIENTS := $(foreach driver,$(DRIVERS),--client conformance/drivers/$(driver)/run)
+
+.PHONY: judge
+judge: build ## put four clients through the judge's cases in their short form, for some ten minutes; needs JDK 17, Maven, Python 3 and Rust, and downloads what they use
+	@bin/kshare judge run $(CLIENTS) --short --parallel 12 --report bin/judge.html --report bin/judge.json $(ARGS) || { echo 'the clients do not pass all cases: bin/judge.html has the exchanges'; }
+
+.PHONY: judge-full
+judge-full: build ## the same with every case, for about an hour; goes on where it was ended, and writes docs/conformance.html and the table of docs/judge-cases.md
+	@bin/kshare judge run $(CLIENTS) --parallel 12 --resume bin/judge-full.json --report docs/conformance.html --table docs/judge-cases.md $(ARGS) || { echo 'the clients do not pass all cases: docs/conformance.html has the exchanges'; }
+
+.PHONY: judge-selftest
+judge-selftest: build ## prove that the judge's cases catch mistakes: mutants of a client, for a minute
+	@bin/kshare judge check-driver --client conformance/drivers/franz-go/run
+	@bin/kshare judge selftest --client conformance/drivers/franz-go/run
+
 .PHONY: differential
 differential: ## hold kshare against a running Apache Kafka for some ten minutes; needs JDK 17, Maven and 1 GB of memory, and downloads Kafka
 	@KSHARE_DIFFERENTIAL=short $(GO) test -count=1 -timeout 40m -v ./differential $(ARGS)

@@ -25,7 +25,7 @@ func judgeCommand() *cobra.Command {
 those of any Kafka; here is what there is besides.`,
 		Args: cobra.NoArgs,
 	}
-	c.AddCommand(judgeListCommand(), judgeRunCommand(), judgeProxyCommand(), judgeRecordingCommand(), judgeMergeCommand())
+	c.AddCommand(judgeListCommand(), judgeRunCommand(), judgeCheckDriverCommand(), judgeSelfTestCommand(), judgeProxyCommand(), judgeRecordingCommand(), judgeMergeCommand())
 	return c
 }
 

@@ -47,6 +47,72 @@ func judgeRunCommand() *cobra.Command {
 	return c
 }
 
+func judgeCheckDriverCommand() *cobra.Command {
+	var client string
+	c := &cobra.Command{
+		Use:   "check-driver --client DRIVER",
+		Short: "Check that a driver does as it is told, before its client is judged",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if client == "" {
+				return errors.New("--client is the command of a driver: docs/drivers.md tells how to write one")
+			}
+			r, err := cases.Run(cmd.Context(), cases.Options{Client: strings.Fields(client), Cases: cases.DriverChecks(), Parallel: 4, Done: func(x cases.Result, _ *cases.Report) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%-14s %s %s\n", x.Verdict, x.ID, x.Why)
+			}})
+			if err != nil {
+				return err
+			}
+			if err := report.CasesConsole(cmd.OutOrStdout(), []*cases.Report{r}); err != nil {
+				return err
+			}
+			if bad := len(r.Results) - r.Summary[cases.Pass] - r.Summary[cases.Skip]; bad > 0 {
+				return fmt.Errorf("%d of %d checks fail", bad, len(r.Results))
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&client, "client", "", "`command` of the driver")
+	return c
+}
+
+func judgeSelfTestCommand() *cobra.Command {
+	var client string
+	c := &cobra.Command{
+		Use:   "selftest --client DRIVER",
+		Short: "Prove that the cases catch mistakes: a client that passes, and what a mistake makes of it",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if client == "" {
+				return errors.New("--client is the command of the driver of a client that passes the cases of all mutants")
+			}
+			all, err := cases.SelfTest(cmd.Context(), strings.Fields(client), 8, func(c cases.Caught) {
+				verdict := "caught"
+				if !c.OK() {
+					verdict = "MISSED"
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s %-12s %s: without it %s, with it %s: %s\n", verdict, c.Case, c.Says, c.Good.Verdict, c.Bad.Verdict, c.Bad.Why)
+			})
+			if err != nil {
+				return err
+			}
+			caught := 0
+			for i := range all {
+				if all[i].OK() {
+					caught++
+				}
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d of %d mutants are caught\n", caught, len(all))
+			if caught < len(all) {
+				return errors.New("a mistake was not caught")
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&client, "client", "", "`command` of the driver")
+	return c
+}
+
 func (f *caseFlags) run(cmd *cobra.Command) error {
 	if len(f.clients) == 0 {
 		return errors.New("--client is the command of a driver: docs/drivers.md tells how to write one")

@@ -286,6 +286,7 @@ func (s *Stage) single() bool { return len(s.TypesOf(0, 0, 1)) > 0 }
 // closeDriver has the client close, and returns how long that took. The end of its process is no mistake then.
 func (s *Stage) closeDriver(within time.Duration) time.Duration {
 	at := time.Now()
+	s.closing = true
 	s.Tell(driver.Op{"op": "close", "ms": int(within / time.Millisecond)})
 	from := 0
 	deadline := time.Now().Add(within + 10*time.Second)

@@ -441,7 +441,7 @@ var membership = []Case{
 			s.Failf("the heartbeat that joins has another rack")
 		}
 	}},
-	{ID: "mem.31", Level: conformance.Info, Says: "the answer to a heartbeat has another member id", Source: "clients differ", Expects: []string{"share.member"}, run: func(s *Stage) {
+	{ID: "mem.31", Level: conformance.Info, Says: "the answer to a heartbeat has another member id", Source: "clients differ", Expects: []string{"share", "wire.member"}, run: func(s *Stage) {
 		s.Steady()
 		other := "AAAAAAAAAAAAAAAAAAAAAQ"
 		own := beatOf(s.first(0, heartbeatKey, nil)).MemberID
@@ -476,11 +476,11 @@ var membership = []Case{
 	}},
 }
 
-// holdAll has the application keep the first records that it gets, and accept them where they come again.
+// holdAll has the application keep the first records that polls of their own bring.
 var holdAll = func() map[int]string {
 	all := map[int]string{}
 	for i := range 100 {
-		all[i] = "hold/accept"
+		all[i] = "hold"
 	}
 	return all
 }()
@@ -510,6 +510,7 @@ func (s *Stage) names(mark int, names ...string) {
 // left waits until all sessions are closed and the group is left.
 func (s *Stage) left(mark int, within time.Duration) {
 	s.Next(within, mark, heartbeatKey, "a heartbeat that leaves the group", func(x *Seen) bool { return beatOf(x).MemberEpoch == -1 })
+	s.until(3*time.Second, func() bool { return len(s.sessions()) == 0 })
 	for node := range s.sessions() {
 		s.Failf("the session with node %d is left open", node)
 	}

@@ -86,7 +86,7 @@ func (s *Stage) until(within time.Duration, ok func() bool) bool {
 
 // alive fails the case where the client's process has ended, unless the case has closed it.
 func (s *Stage) alive() {
-	if s.driver == nil {
+	if s.driver == nil || s.closing {
 		return
 	}
 	if ended, err := s.driver.Ended(); ended {

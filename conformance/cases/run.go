@@ -15,6 +15,7 @@ import (
 
 	"kshare/conformance"
 	"kshare/conformance/driver"
+	"kshare/conformance/proxy"
 	"kshare/protocol/describe"
 )
 
@@ -66,6 +67,8 @@ type Options struct {
 	Client   []string // the driver's command
 	Cases    []Case
 	Parallel int // how many at a time, 0 for one
+	// Mutant makes what stands between the client and the judge in each case, and has the client make a mistake; nil for nothing.
+	Mutant func() proxy.Script
 	// Known are reports of earlier runs: what they have of the same version of the client is not run again.
 	Known []*Report
 	// Done is called with each result and the report so far, one at a time; nil for nobody.
@@ -100,7 +103,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 				if i >= len(left) {
 					return
 				}
-				result := one(ctx, &left[i], o.Client, hello.Caps)
+				result := one(ctx, &left[i], &o, hello.Caps)
 				mu.Lock()
 				if ctx.Err() == nil {
 					r.Results = append(r.Results, result)
@@ -171,7 +174,7 @@ func greet(ctx context.Context, argv []string) (driver.Event, error) {
 }
 
 // one runs a case.
-func one(ctx context.Context, c *Case, argv, caps []string) Result {
+func one(ctx context.Context, c *Case, o *Options, caps []string) Result {
 	r := Result{ID: c.ID, Level: c.Level, Says: c.Says, Source: c.Source}
 	for _, need := range c.Needs {
 		if !slices.Contains(caps, need) {
@@ -182,7 +185,7 @@ func one(ctx context.Context, c *Case, argv, caps []string) Result {
 	began := time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := open(ctx, c, argv)
+	s, err := open(ctx, c, o)
 	if err != nil {
 		r.Verdict, r.Why = HarnessFailed, err.Error()
 		return r

@@ -323,6 +323,14 @@ func marker(offset int64) []byte {
 // hashed appends a record and returns the checksum that a driver is to tell of it.
 func (s *Stage) hashed(key, value []byte, headers ...protocol.Header) string {
 	s.produceBatch("t", 0, key, value, headers...)
+	return checksum(key, value, headers...)
+}
+
+// valueOf is the value of the record at an offset of those that cases produce.
+func valueOf(offset int64) []byte { return fmt.Append(nil, offset) }
+
+// checksum is what a driver is to tell of a record's bytes.
+func checksum(key, value []byte, headers ...protocol.Header) string {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	h := crc32.Update(crc32.Checksum(key, table), table, value)
 	for _, x := range headers {

@@ -50,10 +50,12 @@ type Stage struct {
 	clock   *clock.Paced
 	cluster *kshare.Cluster
 	proxy   *proxy.Proxy
+	entry   *proxy.Proxy // where the client connects to: the proxy, or a mutant in front of it
 	judge   *live.Judge
 	frames  frameBuffer
 
-	driver *driver.Driver
+	driver  *driver.Driver
+	closing bool // the client is told to close: its process may end
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -112,8 +114,8 @@ func (b *frameBuffer) Write(p []byte) (int, error) {
 }
 
 // open makes the cluster and the proxy of a case.
-func open(ctx context.Context, c *Case, argv []string) (*Stage, error) {
-	s := &Stage{c: c, argv: argv, ctx: ctx, changed: make(chan struct{}), answers: map[*proxy.Exchange]*Seen{}, sent: map[string]int64{}}
+func open(ctx context.Context, c *Case, o *Options) (*Stage, error) {
+	s := &Stage{c: c, argv: o.Client, ctx: ctx, changed: make(chan struct{}), answers: map[*proxy.Exchange]*Seen{}, sent: map[string]int64{}}
 	s.clock = clock.NewPaced(time.Now(), 2*time.Millisecond)
 	opts := []kshare.Option{
 		kshare.WithInMemoryNetwork(), kshare.WithClock(s.clock), kshare.WithBrokers(max(1, c.Setup.Brokers)),
@@ -147,8 +149,23 @@ func open(ctx context.Context, c *Case, argv []string) (*Stage, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.cluster.Close())
 	}
+	s.entry = s.proxy
+	if o.Mutant != nil {
+		s.entry, err = proxy.Start(ctx, proxy.Options{Upstream: s.proxy.Addrs(), Listen: "127.0.0.1:0", Tap: nobody{}, Script: o.Mutant()})
+		if err != nil {
+			return nil, errors.Join(err, s.proxy.Close(), s.cluster.Close())
+		}
+	}
 	return s, nil
 }
+
+// nobody is told nothing.
+type nobody struct{}
+
+func (nobody) Opened(uint64, int32, string) {}
+func (nobody) Received(uint64, []byte)      {}
+func (nobody) Sent(uint64, []byte)          {}
+func (nobody) Closed(uint64)                {}
 
 func (s *Stage) topicsOfSetup() map[string]int {
 	if s.c.Setup.Topics == nil {
@@ -162,7 +179,11 @@ func (s *Stage) close() error {
 	if s.driver != nil {
 		s.driver.Stop(0)
 	}
-	err := errors.Join(s.proxy.Close(), s.cluster.Close())
+	var err error
+	if s.entry != s.proxy {
+		err = s.entry.Close()
+	}
+	err = errors.Join(err, s.proxy.Close(), s.cluster.Close())
 	s.clock.Close()
 	return err
 }
@@ -240,7 +261,7 @@ func (s *Stage) Launch() {
 		names = slices.Sorted(maps.Keys(s.topicsOfSetup()))
 	}
 	s.driver, err = driver.Start(s.argv, map[string]string{
-		"KSJ_BOOTSTRAP": strings.Join(s.proxy.Addrs(), ","), "KSJ_GROUP": groupID, "KSJ_TOPICS": strings.Join(names, ","), "KSJ_KIND": kind, "KSJ_ACK": ack,
+		"KSJ_BOOTSTRAP": strings.Join(s.entry.Addrs(), ","), "KSJ_GROUP": groupID, "KSJ_TOPICS": strings.Join(names, ","), "KSJ_KIND": kind, "KSJ_ACK": ack,
 		"KSJ_PROPS": string(text), "KSJ_CASE": s.c.ID,
 	})
 	if err != nil {

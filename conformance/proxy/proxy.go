@@ -328,7 +328,7 @@ func (c *connection) requests() error {
 			return err
 		}
 		c.proxy.o.Tap.Received(c.id, frame)
-		a, forward, err := c.request(frame)
+		a, frame, forward, err := c.request(frame)
 		if err != nil {
 			return err
 		}
@@ -348,17 +348,18 @@ func (c *connection) requests() error {
 }
 
 // request finds out what is to be done with a request. It waits for delays.
-func (c *connection) request(frame []byte) (a *asked, forward bool, err error) {
+func (c *connection) request(frame []byte) (a *asked, sent []byte, forward bool, err error) {
+	sent = frame
 	a = &asked{}
 	if a.header, err = protocol.ParseRequestStart(frame); err != nil {
-		return nil, true, nil // for the broker to refuse, or a token of old SASL
+		return nil, sent, true, nil // for the broker to refuse, or a token of old SASL
 	}
 	if a.api = protocol.APIByKey(a.header.Key); a.api == nil {
-		return a, true, nil
+		return a, sent, true, nil
 	}
 	body, err := protocol.ParseRequestRest(&a.header, frame, a.api.IsFlexible(a.header.Version))
 	if err != nil {
-		return a, true, nil
+		return a, sent, true, nil
 	}
 	if q := a.api.NewRequest(a.header.Version); q != nil && a.header.Version <= q.MaxVersion() && q.ReadFrom(body) == nil {
 		a.q = q
@@ -366,7 +367,10 @@ func (c *connection) request(frame []byte) (a *asked, forward bool, err error) {
 	forward = true
 	if c.proxy.o.Script != nil {
 		if forward, err = c.ask(a); err != nil {
-			return nil, false, err
+			return nil, nil, false, err
+		}
+		if a.x != nil && a.x.Changed {
+			sent = kmsg.NewRequestFormatter(kmsg.FormatterClientID(a.header.ClientID)).AppendRequest(nil, a.q, a.header.CorrelationID)[4:]
 		}
 	}
 	for _, act := range c.proxy.match(c.node.id, a) {
@@ -375,10 +379,10 @@ func (c *connection) request(frame []byte) (a *asked, forward bool, err error) {
 			a.after = append(a.after, act)
 		case act.Rule.Delay > 0:
 			if !c.sleep(act.Rule.Delay) {
-				return nil, false, nil
+				return nil, nil, false, nil
 			}
 		case act.Rule.Close:
-			return nil, false, fmt.Errorf("closed by %s", act.String())
+			return nil, nil, false, fmt.Errorf("closed by %s", act.String())
 		case act.Rule.Silence:
 			a.silent, forward = true, false
 		default:
@@ -392,9 +396,9 @@ func (c *connection) request(frame []byte) (a *asked, forward bool, err error) {
 		}
 	}
 	if q, ok := a.q.(*kmsg.ProduceRequest); ok && q.Acks == 0 {
-		return nil, forward, nil
+		return nil, sent, forward, nil
 	}
-	return a, forward, nil
+	return a, sent, forward, nil
 }
 
 const apiVersionsKey = 18

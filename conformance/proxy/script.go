@@ -31,6 +31,8 @@ type Exchange struct {
 	Request kmsg.Request
 	// Response is the answer. Where Asked sets it, the client gets it, and the broker does not get the request.
 	Response kmsg.Response
+	// Changed tells, where Asked sets it, that the script has changed the request.
+	Changed bool
 	// Close closes the connection: set by Asked without the request having been sent on, and by Answered instead of the answer.
 	Close bool
 	// Silent leaves the request without an answer, and those behind it; set by Asked the broker does not get it.

@@ -51,7 +51,7 @@ def code(error):
 
 class Member:
     def __init__(self, conf, number):
-        self.number, self.polls, self.held = number, 0, []
+        self.number, self.polls, self.held, self.running = number, 0, [], False  # nothing is kept while op run polls
         self.consumer = ShareConsumer(dict(conf, error_cb=lambda e: say(ev="error", where="event", code=code(e), text=str(e))))
         self.consumer.set_acknowledgement_commit_callback(self.committed)
         self.consumer.subscribe(os.environ["KSJ_TOPICS"].split(","))
@@ -94,7 +94,7 @@ class Member:
         if m.delivery_count() > 1:
             word = headers.get("ksj2", word)
         word = word.decode()
-        if word == "hold":
+        if word == "hold" and not self.running:
             self.held.append(m)
             return False
         if word.startswith("slow:"):
@@ -145,11 +145,10 @@ def main():
         return
     conf = {"bootstrap.servers": os.environ["KSJ_BOOTSTRAP"], "group.id": os.environ["KSJ_GROUP"], "share.acknowledgement.mode": os.environ["KSJ_ACK"]}
     for name, value in json.loads(os.environ["KSJ_PROPS"]).items():
-        if name not in SETTINGS and name != "close_timeout_ms":
+        if name not in SETTINGS:
             say(ev="unsupported", what=name)
             return
-        if name in SETTINGS:
-            conf[SETTINGS[name]] = value
+        conf[SETTINGS[name]] = value
     ops = queue.Queue()
 
     def read():
@@ -170,6 +169,7 @@ def main():
             o = ops.get(block=running is None)
         except queue.Empty:
             for m in members:
+                m.running = True
                 if m.poll(running["poll_ms"], running["hold_ms"])[1]:
                     running = None
                     break
@@ -184,6 +184,7 @@ def main():
                 running = None
             elif op == "poll":
                 running = None
+                m.running = False
                 say(ev="polled", n=sum(m.poll(1000)[0] for _ in range(o["n"])))
             elif op == "ack":
                 m.ack(o["do"], o["sel"])

@@ -71,6 +71,7 @@ type consumer struct {
 	explicit bool
 	polls    int
 	held     []*kgo.Record // what may still be acknowledged
+	running  bool          // by op run: nothing is kept then
 }
 
 func (c *consumer) poll(ctx context.Context, o op) (n int, stopped bool) {
@@ -117,8 +118,10 @@ func (c *consumer) obey(r *kgo.Record, word string) (stop bool) {
 	word, argument, _ := strings.Cut(word, ":")
 	switch word {
 	case "hold":
-		c.held = append(c.held, r)
-		return false
+		if !c.running {
+			c.held = append(c.held, r)
+			return false
+		}
 	case "slow":
 		ms, _ := strconv.Atoi(argument)
 		time.Sleep(time.Duration(ms) * time.Millisecond)
@@ -328,6 +331,7 @@ func obey(p props, c *consumer) {
 			case o, more = <-ops:
 			default:
 				for _, c := range all {
+					c.running = true
 					if _, stop := c.poll(context.Background(), running); stop {
 						running = op{}
 					}
@@ -349,6 +353,7 @@ func obey(p props, c *consumer) {
 		case "poll":
 			running = op{}
 			n := 0
+			c.running = false
 			for range o.N {
 				o.PollMs = max(o.PollMs, 1000)
 				got, _ := c.poll(context.Background(), o)

@@ -47,6 +47,8 @@ struct Member {
     explicit: bool,
     polls: usize,
     held: Vec<ConsumerRecord>,
+    /// By op run: nothing is kept then.
+    running: bool,
 }
 
 impl Member {
@@ -86,7 +88,7 @@ impl Member {
         let consumer = b.build().await?;
         let topics = var("KSJ_TOPICS").unwrap_or_default();
         consumer.subscribe(topics.split(',')).await?;
-        Ok(Member { consumer, number, explicit, polls: 0, held: vec![] })
+        Ok(Member { consumer, number, explicit, polls: 0, held: vec![], running: false })
     }
 
     /// The number of records that came, and whether the application is to pause.
@@ -130,7 +132,7 @@ impl Member {
         let header = |name: &str| r.headers.iter().find(|(k, _)| k == name).and_then(|(_, v)| v.clone()).map(|v| String::from_utf8_lossy(&v).into_owned());
         let again = if count > 1 { header("ksj2") } else { None };
         let word = again.or_else(|| header("ksj")).unwrap_or_else(|| "accept".into());
-        if word == "hold" {
+        if word == "hold" && !self.running {
             self.held.push(r);
             return false;
         }
@@ -227,12 +229,12 @@ async fn main() {
         }
         sleep(Duration::from_millis(500)).await;
     };
-    let mut members = match Member::open(&kafka, &settings, 0).await {
-        Ok(m) => vec![m],
-        Err(e) => {
-            error("api", &e);
-            return;
+    let mut members = loop {
+        match Member::open(&kafka, &settings, 0).await {
+            Ok(m) => break vec![m],
+            Err(e) => error("api", &e),
         }
+        sleep(Duration::from_millis(500)).await;
     };
     let mut running: Option<Value> = None;
     loop {
@@ -248,6 +250,7 @@ async fn main() {
                     let (poll_ms, hold_ms) = (run["poll_ms"].as_u64().unwrap_or(200), run["hold_ms"].as_u64().unwrap_or(0));
                     let mut stopped = false;
                     for m in &mut members {
+                        m.running = true;
                         stopped |= m.poll(poll_ms, hold_ms).await.1;
                     }
                     if stopped {
@@ -263,6 +266,7 @@ async fn main() {
             "pause" => running = None,
             "poll" => {
                 running = None;
+                members[0].running = false;
                 let mut n = 0;
                 for _ in 0..o["n"].as_u64().unwrap_or(1) {
                     n += members[0].poll(1000, 0).await.0;

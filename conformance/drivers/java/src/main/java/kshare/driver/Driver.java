@@ -45,6 +45,7 @@ public final class Driver {
     private final int number;
     private final List<ConsumerRecord<byte[], byte[]>> held = new ArrayList<>();
     private int polls;
+    private boolean running; // by op run: nothing is kept then
 
     private Driver(Properties p, int number) {
         this.number = number;
@@ -129,7 +130,7 @@ public final class Driver {
     }
 
     private boolean obey(ConsumerRecord<byte[], byte[]> r, String word) throws InterruptedException {
-        if (word.equals("hold")) {
+        if (word.equals("hold") && !running) {
             held.add(r);
             return false;
         }
@@ -240,9 +241,13 @@ public final class Driver {
         while (true) {
             JsonObject o = running == null ? ops.take() : ops.poll();
             if (o == null) {
-                for (Driver d : all)
-                    if (d.poll(running.get("poll_ms").getAsLong(), running.get("hold_ms").getAsLong()) < 0)
+                for (Driver d : all) {
+                    d.running = true;
+                    if (d.poll(running.get("poll_ms").getAsLong(), running.get("hold_ms").getAsLong()) < 0) {
                         running = null;
+                        break;
+                    }
+                }
                 continue;
             }
             Driver d = all.get(0);
@@ -255,6 +260,7 @@ public final class Driver {
                     case "pause" -> running = null;
                     case "poll" -> {
                         running = null;
+                        d.running = false;
                         int n = 0;
                         for (int i = 0; i < o.get("n").getAsInt(); i++)
                             n += Math.max(0, d.poll(1000, 0));
