@@ -95,12 +95,19 @@ judge: build ## put four clients through the judge's cases in their short form, 
 
 .PHONY: judge-full
 judge-full: build ## the same with every case, for about an hour; goes on where it was ended, and writes docs/conformance.html and the table of docs/judge-cases.md
-	@bin/kshare judge run $(CLIENTS) --parallel 12 --resume bin/judge-full.json --report docs/conformance.html --table docs/judge-cases.md $(ARGS) || { echo 'the clients do not pass all cases: docs/conformance.html has the exchanges'; }
+	@bin/kshare judge run $(CLIENTS) --parallel 12 --resume bin/judge-full.json --report docs/conformance.html --report docs/judge-cases.md $(ARGS) || { echo 'the clients do not pass all cases: docs/conformance.html has the exchanges'; }
 
 .PHONY: judge-selftest
 judge-selftest: build ## prove that the judge's cases catch mistakes: mutants of a client, for a minute
-	@bin/kshare judge check-driver --client conformance/drivers/franz-go/run
 	@bin/kshare judge selftest --client conformance/drivers/franz-go/run
+
+.PHONY: judge-drivers
+judge-drivers: build ## check that the drivers do as they are told, for a minute; needs what make judge needs
+	@for driver in $(DRIVERS); do bin/kshare judge check-driver --client conformance/drivers/$$driver/run; done
+
+.PHONY: judge-pins
+judge-pins: build ## released clients with known mistakes, which the judge must catch, and the releases that mend them, for some ten minutes; needs what make judge needs
+	@conformance/drivers/pins bin/kshare
 
 .PHONY: differential
 differential: ## hold kshare against a running Apache Kafka for some ten minutes; needs JDK 17, Maven and 1 GB of memory, and downloads Kafka

@@ -41,7 +41,7 @@ func judgeRunCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.short, "short", false, "leave out what the short form leaves out: of errors for ten seconds, and at the join, all but one of a kind")
 	c.Flags().IntVar(&f.parallel, "parallel", 8, "how many cases run at a time")
 	c.Flags().BoolVar(&f.strict, "strict", false, "end with status 1 for a SHOULD that is broken too")
-	c.Flags().StringArrayVar(&f.reports, "report", nil, "`file` to write the verdicts to: .txt, .json, .xml (JUnit), .html or .svg (a badge); may be repeated")
+	c.Flags().StringArrayVar(&f.reports, "report", nil, "`file` to write the verdicts to: .txt, .json, .xml (JUnit), .html, .svg (a badge) or .md (the page of all cases); may be repeated")
 	c.Flags().StringVar(&f.evidence, "evidence", "", "`directory` for the frames of each case that does not pass, for kshare judge recording")
 	c.Flags().StringVar(&f.resume, "resume", "", "JSON `file` of a run that was ended: its results are kept, and it grows with each case")
 	return c

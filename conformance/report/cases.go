@@ -21,6 +21,7 @@ var CasesFormats = map[string]func(io.Writer, []*cases.Report) error{
 	".xml":  CasesJUnit,
 	".html": CasesHTML,
 	".svg":  CasesBadge,
+	".md":   CasesMarkdown,
 }
 
 // CasesFor is the form that the end of a file's name asks for.
@@ -28,7 +29,7 @@ func CasesFor(name string) (func(io.Writer, []*cases.Report) error, error) {
 	if f := CasesFormats[filepath.Ext(name)]; f != nil {
 		return f, nil
 	}
-	return nil, fmt.Errorf("%s: a report ends in .txt, .json, .xml, .html or .svg", name)
+	return nil, fmt.Errorf("%s: a report ends in .txt, .json, .xml, .html, .svg or .md", name)
 }
 
 // CasesSummary is a report in one line.
@@ -186,13 +187,25 @@ func CasesHTML(w io.Writer, all []*cases.Report) error {
 	return casesPage.Execute(w, page)
 }
 
+// What a page shows of an exchange: the JSON form has more, and the frames of --evidence all of it.
+const firstShown, lastShown, mostShown = 10, 20, 300
+
 var casesPage = template.Must(template.New("cases").Funcs(template.FuncMap{
 	"summary": CasesSummary,
 	"told":    told,
+	"excerpt": func(all []cases.Line) []cases.Line {
+		if len(all) <= firstShown+lastShown {
+			return all
+		}
+		return slices.Concat(all[:firstShown], all[len(all)-lastShown:])
+	},
 	"compact": func(m json.RawMessage) string {
 		var b bytes.Buffer
 		if json.Compact(&b, m) != nil {
-			return string(m)
+			return ""
+		}
+		if text := b.String(); len(text) > mostShown {
+			return text[:mostShown] + "..."
 		}
 		return b.String()
 	},
@@ -209,9 +222,53 @@ pre{background:#f5f5f5;padding:.6em;overflow:auto;font-size:12px;max-height:30em
 <h1>Clients and cases</h1>
 {{range .Reports}}<p>{{summary .}}</p>{{end}}
 {{range .Families}}<h2 id="{{.Name}}">{{.Name}}</h2><table><tr><th>case</th><th>level</th><th></th>{{range $.Reports}}<th>{{.Client}} {{.Version}}</th>{{end}}</tr>
-{{range .Rows}}<tr id="{{.ID}}"><td>{{.ID}}</td><td>{{.Level}}</td><td>{{.Says}}</td>{{range .Cells}}<td>{{if .}}{{if or .Exchange .Why .Notes .Rules .Warned}}<details><summary class="{{.Verdict}}">{{.Verdict}}</summary>{{range told .}}<div>{{.}}</div>{{end}}{{if .Exchange}}<pre>{{range .Exchange}}{{.AtMillis}} ms node {{.Node}} connection {{.Connection}}: {{.API}} v{{.Version}} {{compact .Request}}
+{{range .Rows}}<tr id="{{.ID}}"><td>{{.ID}}</td><td>{{.Level}}</td><td>{{.Says}}</td>{{range .Cells}}<td>{{if .}}{{if or .Exchange .Why .Notes .Rules .Warned}}<details><summary class="{{.Verdict}}">{{.Verdict}}</summary>{{range told .}}<div>{{.}}</div>{{end}}{{if .Exchange}}<pre>{{range excerpt .Exchange}}{{.AtMillis}} ms node {{.Node}} connection {{.Connection}}: {{.API}} v{{.Version}} {{compact .Request}}
 {{if .Answer}}   {{.Answered}} ms: {{compact .Answer}}
 {{end}}{{end}}</pre>{{end}}{{if .Stderr}}<pre>{{.Stderr}}</pre>{{end}}</details>{{else}}<span class="{{.Verdict}}">{{.Verdict}}</span>{{end}}{{end}}</td>{{end}}</tr>
 {{end}}</table>
 {{end}}</body></html>
 `))
+
+// CasesMarkdown writes the page of all cases: what each is, and what became of it with each client.
+func CasesMarkdown(w io.Writer, all []*cases.Report) error {
+	b := &strings.Builder{}
+	known := cases.All()
+	fmt.Fprintf(b, `# The cases of the judge
+
+What [kshare judge run](judge.md#a-client-put-through-cases) puts a client through: %d cases. A verdict is pass, fail (a MUST is broken), warn (a SHOULD is), info, skip (the driver lacks what
+it takes), inconclusive (what was to go wrong did not) or harness-failed. What broke it, with the exchange, is in [conformance.html](conformance.html).
+
+This page is made of the cases and of a run: `+"`make judge-full`"+`.
+
+`, len(known))
+	for _, r := range all {
+		fmt.Fprintf(b, "- %s\n", CasesSummary(r))
+	}
+	family := ""
+	for i := range known {
+		c := &known[i]
+		if f := cases.Family(c.ID); f != family {
+			family = f
+			fmt.Fprintf(b, "\n## %s\n\n| case | level | what happens, and what a client does then | source |", family)
+			for _, r := range all {
+				fmt.Fprintf(b, " %s %s |", r.Client, r.Version)
+			}
+			fmt.Fprintf(b, "\n|---|---|---|---|%s\n", strings.Repeat("---|", len(all)))
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |", c.ID, c.Level, c.Line(), c.Source)
+		for _, r := range all {
+			verdict := ""
+			if x := r.Result(c.ID); x != nil {
+				verdict = string(x.Verdict)
+			}
+			fmt.Fprintf(b, " %s |", verdict)
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("\n## Not here\n\n| cases | why |\n|---|---|\n")
+	for _, a := range cases.Absent {
+		fmt.Fprintf(b, "| %s | %s |\n", a.IDs, a.Why)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
