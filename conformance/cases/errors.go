@@ -130,6 +130,7 @@ func errorCases() (all []Case) {
 					Says:   fmt.Sprintf("%s is answered %s %s: %s", l.says, name, says, reactionSays[kind]),
 					Source: "KIP-932, error codes; Kafka's share consumer",
 				}
+				c.Expects = expected(l.name, kind)
 				c.Setup.Explicit = l.name == "a79" || l.name == "e79"
 				if c.Setup.Explicit {
 					c.Needs = []string{driver.Explicit}
@@ -146,6 +147,18 @@ func errorCases() (all []Case) {
 		}
 	}
 	return all
+}
+
+// expected are rules for all traffic that a client may break because of the error itself: who is refused heartbeats sends them later, or none; who may send an
+// acknowledgement again does so.
+func expected(level, reaction string) []string {
+	switch {
+	case level == "e76":
+		return []string{"share.member.beat.1"}
+	case reaction == retry || reaction == bounded:
+		return []string{"share.ack.retry"}
+	}
+	return nil
 }
 
 type errorCase struct {

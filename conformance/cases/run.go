@@ -235,7 +235,7 @@ func (s *Stage) take(r *Result, passive *conformance.Report) {
 	if len(r.Rules) > 0 && (r.Verdict == Pass || r.Verdict == Warn || r.Verdict == Info) {
 		r.Verdict, r.Why = Fail, "a rule for all traffic is broken: "+r.Rules[0]
 	}
-	if r.Verdict == Warn && r.Why == "" && len(s.notes) > 0 {
+	if (r.Verdict == Warn || r.Verdict == Info) && r.Why == "" && len(s.notes) > 0 {
 		r.Why = s.notes[0]
 	}
 	if r.Verdict == Pass && len(s.telling) > 0 && s.c.Level == conformance.Info {
