@@ -23,6 +23,18 @@ var locks = []Case{
 		s.Run()
 		s.Resumes(15 * time.Second)
 	}},
+	{ID: "lck.05", Level: conformance.Must, Says: "the application takes longer for each poll than a lock lasts: its acknowledgements fail or come in time for another delivery, and the client goes on", Source: kip932, Needs: explicit,
+		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll}, Expects: []string{"share.ack.done"}, Within: 120 * time.Second, run: func(s *Stage) {
+			for range 5 {
+				s.Do(20*time.Second, driver.Op{"op": "poll", "n": 1}, "polled")
+				s.Pass(lockDuration * 12 / 10)
+				s.settleHeld("accept")
+			}
+			s.Run()
+			s.Resumes(20 * time.Second)
+			s.Pass(lockDuration)
+			s.Drained(15*time.Second, "t", 0)
+		}},
 	{ID: "lck.04", Level: conformance.Must, Says: "locks last 1 s and the application takes 100 ms: none ends", Source: kip932, Setup: Setup{Group: map[string]string{"share.record.lock.duration.ms": "1000"}, Records: 300}, Within: 40 * time.Second, run: func(s *Stage) {
 		s.Tell(driver.Op{"op": "run", "poll_ms": 200, "hold_ms": 100})
 		s.Drained(25*time.Second, "t", 0)
@@ -144,6 +156,21 @@ var closing = []Case{
 		s.closeDriver(20 * time.Second)
 		for node := range s.sessions() {
 			s.Failf("the session with node %d is left open", node)
+		}
+	}},
+	{ID: "cls.11", Level: conformance.Must, Says: "the client closes with nothing to acknowledge but holes: they are gaps, or left to the end of the session", Source: closeText, Expects: closingQuiet, Setup: oneBatch(10), Within: 40 * time.Second, run: func(s *Stage) {
+		done := s.acquired(func(p *part) {
+			p.Records = bytesOf(0, 9, []int64{0, 1, 2, 6, 7, 8, 9}, nil)
+			p.AcquiredRecords = ranges([3]int64{3, 5, 1})
+		})
+		s.Launch()
+		for !done.Load() {
+			s.Do(20*time.Second, driver.Op{"op": "poll", "n": 1}, "polled")
+		}
+		from := len(s.Events())
+		s.closes(15 * time.Second)
+		for _, e := range s.troubles(from) {
+			s.Failf("closing fails: %s", e.Text)
 		}
 	}},
 	{ID: "cls.12", Level: conformance.Must, Says: "the client closes with records that were renewed: they are released or left to the end of the session", Source: "KIP-1222", Expects: closingQuiet, Needs: renews, Setup: held, run: func(s *Stage) {

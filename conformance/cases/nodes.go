@@ -25,7 +25,10 @@ func wrongBytes(write func(c net.Conn, frame []byte) error) func(*Stage) {
 			return false
 		})
 		s.Await(10*time.Second, "a ShareFetch", done.Load)
-		s.Resumes(15 * time.Second)
+		at := time.Now()
+		s.Resumes(50 * time.Second)
+		took := time.Since(at)
+		s.Shouldf(took <= 15*time.Second, "the client goes on after %s", took.Round(time.Second))
 	}
 }
 
@@ -137,12 +140,12 @@ var nodes = []Case{
 		s.ResumesAt(15*time.Second, "t", other)
 		s.Next(20*time.Second, mark, heartbeatKey, "a heartbeat at another node", func(x *Seen) bool { return x.Node != at && x.Response != nil })
 	}},
-	{ID: "nod.08", Level: conformance.Must, Says: "the connection is reset in the middle of an answer: nothing of it is delivered, and a new session is opened", Source: "TCP", run: wrongBytes(func(c net.Conn, frame []byte) error {
+	{ID: "nod.08", Level: conformance.Must, Within: 90 * time.Second, Says: "the connection is reset in the middle of an answer: nothing of it is delivered, and a new session is opened", Source: "TCP", run: wrongBytes(func(c net.Conn, frame []byte) error {
 		b := prefixed(frame, len(frame))
 		_, err := c.Write(b[:len(b)/2])
 		return errors.Join(err, errCut)
 	})},
-	{ID: "nod.09", Level: conformance.Must, Says: "an answer claims to be 2147483647 bytes long: the connection is given up, and the memory is not taken", Source: "a hostile broker", run: func(s *Stage) {
+	{ID: "nod.09", Level: conformance.Must, Within: 90 * time.Second, Says: "an answer claims to be 2147483647 bytes long: the connection is given up, and the memory is not taken", Source: "a hostile broker", run: func(s *Stage) {
 		wrongBytes(func(c net.Conn, frame []byte) error {
 			_, err := c.Write(prefixed(frame, 1<<31-1))
 			if err == nil {
@@ -154,7 +157,7 @@ var nodes = []Case{
 			s.Failf("the client takes %d MiB", rss>>20)
 		}
 	}},
-	{ID: "nod.10", Level: conformance.Must, Says: "an answer has another correlation id: it is not taken for the answer, and the client goes on", Source: "Kafka's protocol", run: wrongBytes(func(c net.Conn, frame []byte) error {
+	{ID: "nod.10", Level: conformance.Must, Within: 90 * time.Second, Says: "an answer has another correlation id: it is not taken for the answer, and the client goes on", Source: "Kafka's protocol", run: wrongBytes(func(c net.Conn, frame []byte) error {
 		binary.BigEndian.PutUint32(frame, binary.BigEndian.Uint32(frame)+1000)
 		_, err := c.Write(prefixed(frame, len(frame)))
 		return err
@@ -180,7 +183,7 @@ var nodes = []Case{
 		s.sameMember(mark)
 		s.Resumes(10 * time.Second)
 	}},
-	{ID: "nod.13", Level: conformance.Should, Says: "the body of an answer is cut, and its length is right: the client goes on", Source: "a hostile broker", Expects: []string{"share.session"}, run: wrongBytes(func(c net.Conn, frame []byte) error {
+	{ID: "nod.13", Level: conformance.Should, Within: 90 * time.Second, Says: "the body of an answer is cut, and its length is right: the client goes on", Source: "a hostile broker", Expects: []string{"share.session"}, run: wrongBytes(func(c net.Conn, frame []byte) error {
 		frame = frame[:len(frame)-3]
 		_, err := c.Write(prefixed(frame, len(frame)))
 		return err

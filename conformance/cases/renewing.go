@@ -161,7 +161,31 @@ var renewing = []Case{
 		s.Run()
 		s.Resumes(15 * time.Second)
 	}},
+	{ID: "rnw.12", Level: conformance.Should, Says: "500 records are renewed, and new ones wait: they come within three polls", Source: "KIP-1222", Needs: renews, Setup: Setup{Explicit: true, Records: 500, Headers: holdMany}, Within: 90 * time.Second, run: func(s *Stage) {
+		s.hold(500)
+		s.ack("renew", "all")
+		s.commit()
+		s.renewed(0, 0)
+		offset := s.Produce("t", 0, 10)
+		for range 3 {
+			s.Do(20*time.Second, driver.Op{"op": "poll", "n": 1}, "polled")
+			if s.Times("t", 0, offset) > 0 {
+				return
+			}
+			s.again("accept")
+		}
+		s.Failf("three polls bring no new records")
+	}},
 }
+
+// holdMany is holdAll for 500 records.
+var holdMany = func() map[int]string {
+	all := map[int]string{}
+	for i := range 500 {
+		all[i] = "hold"
+	}
+	return all
+}()
 
 var modes = []Case{
 	{ID: "mod.01", Level: conformance.Must, Says: "record_limit with 5 records, batches of 100: each poll brings 5 at most, and all records come", Source: "KIP-1206", Needs: []string{driver.RecordLimit}, Setup: Setup{Batch: 100, Props: map[string]any{"acquire_mode": "record_limit", "max_poll_records": 5}}, Within: 60 * time.Second,

@@ -7,7 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"kshare/conformance"
+	"kshare/conformance/proxy"
 	"kshare/protocol"
 )
 
@@ -166,6 +169,25 @@ var shapes = []Case{
 		s.types(10*time.Second, []int64{0}, gap)
 		s.Resumes(10 * time.Second)
 	})),
+	{ID: "dat.09", Level: conformance.Must, Says: "the group reads what is committed, and records of an aborted transaction are in an answer: they are neither delivered nor acknowledged", Source: "KIP-932, share.isolation.level",
+		Setup: Setup{Records: -1, Group: map[string]string{"share.isolation.level": "read_committed"}}, run: func(s *Stage) {
+			s.Produce("t", 0, 2)
+			s.abort(3)
+			s.Run()
+			s.Resumes(20 * time.Second)
+			for _, o := range []int64{2, 3, 4} {
+				if s.Times("t", 0, o) > 0 || len(s.TypesOf(0, 0, o)) > 0 {
+					s.Failf("record %d was aborted, and is delivered or acknowledged", o)
+				}
+			}
+		}},
+	{ID: "dat.10", Level: conformance.Must, Says: "the group reads what is not committed, and records of an aborted transaction are acquired: they are delivered", Source: "KIP-932, share.isolation.level", Setup: Setup{Records: -1}, run: func(s *Stage) {
+		s.Produce("t", 0, 2)
+		s.abort(3)
+		s.Run()
+		s.deliveredOnce(0, 4)
+		s.Resumes(20 * time.Second)
+	}},
 	{ID: "dat.11", Level: conformance.Must, Says: "batches with gzip, snappy, lz4, zstd and without compression: all are delivered", Source: batches, Setup: Setup{Records: -1}, run: func(s *Stage) {
 		for i, codec := range []int8{protocol.CompressionNone, protocol.CompressionGzip, protocol.CompressionSnappy, protocol.CompressionLZ4, protocol.CompressionZstd} {
 			s.append("t", 0, bytesOf(0, 9, span(0, 9), func(b *protocol.BatchBuilder) { b.Compression = protocol.DefaultCompression(codec) }))
@@ -286,6 +308,28 @@ var shapes = []Case{
 			}
 		}
 	})),
+	{ID: "dat.28", Level: conformance.Must, Says: "five answers in a row have nothing but markers: the client goes on fetching", Source: batches, Setup: Setup{Records: -1}, Within: 60 * time.Second, run: func(s *Stage) {
+		n := 0
+		s.Edit(func(x *proxy.Exchange) bool {
+			return n < 5 && parts(x, func(_ *kmsg.ShareFetchResponseTopic, p *part) bool {
+				if len(p.AcquiredRecords) != 1 || p.AcquiredRecords[0].FirstOffset != p.AcquiredRecords[0].LastOffset {
+					return false
+				}
+				p.Records = marker(p.AcquiredRecords[0].FirstOffset)
+				n++
+				return true
+			})
+		})
+		s.Run()
+		for range 5 {
+			offset := s.Produce("t", 0, 1)
+			s.types(12*time.Second, []int64{offset}, gap)
+		}
+		s.Resumes(10 * time.Second)
+		if len(s.troubles(0)) > 0 {
+			s.Shouldf(false, "the application is told of trouble: %s", s.troubles(0)[0].Text)
+		}
+	}},
 	{ID: "dat.26", Level: conformance.Must, Says: "one partition of an answer cannot be read, another can: its records are delivered", Source: batches, Setup: Setup{Topics: map[string]int{"t": 2}, Records: 10, Late: true}, Within: 60 * time.Second, run: func(s *Stage) {
 		s.acquired(func(p *part) { p.Records = slices.Clone(p.Records); p.Records[len(p.Records)-2] ^= 0xff })
 		s.Launch()
@@ -294,6 +338,49 @@ var shapes = []Case{
 		s.Pass(lockDuration + time.Second)
 		s.ResumesAt(15*time.Second, "t", 1)
 	}},
+}
+
+// abort appends records of a transaction that is aborted, and its marker.
+func (s *Stage) abort(n int) {
+	node := s.Leader("t", 0)
+	id := "judge"
+	init := kmsg.NewPtrInitProducerIDRequest()
+	init.Version, init.TransactionalID, init.TransactionTimeoutMillis, init.ProducerID, init.ProducerEpoch = 4, &id, 60_000, -1, -1
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.Version, find.CoordinatorType, find.CoordinatorKeys = 4, 1, []string{id}
+	s.ask(node, find) // has the coordinator's topic made
+	var p *kmsg.InitProducerIDResponse
+	for range 50 { // the coordinator is new
+		if p = s.ask(node, init).(*kmsg.InitProducerIDResponse); p.ErrorCode == 0 {
+			break
+		}
+		s.Wait(20 * time.Millisecond)
+	}
+	if p.ErrorCode != 0 {
+		panic(fmt.Sprintf("a transactional producer is refused: %d", p.ErrorCode))
+	}
+	add := kmsg.NewPtrAddPartitionsToTxnRequest()
+	add.Version, add.TransactionalID, add.ProducerID, add.ProducerEpoch = 3, id, p.ProducerID, p.ProducerEpoch
+	add.Topics = []kmsg.AddPartitionsToTxnRequestTopic{{Topic: "t", Partitions: []int32{0}}}
+	s.ask(node, add)
+	s.mu.Lock()
+	first := s.sent["t-0"]
+	s.sent["t-0"] += int64(n) + 1
+	s.mu.Unlock()
+	batch := bytesOf(0, int64(n-1), span(0, int64(n-1)), func(b *protocol.BatchBuilder) {
+		b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Transactional = p.ProducerID, p.ProducerEpoch, 0, true
+	})
+	q := kmsg.NewPtrProduceRequest()
+	q.Version, q.TransactionID, q.Acks, q.TimeoutMillis = 9, &id, -1, 5000
+	q.Topics = []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: batch}}}}
+	if r := s.ask(node, q).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; r.ErrorCode != 0 || r.BaseOffset != first {
+		panic(fmt.Sprintf("a record in a transaction is refused: %d, offset %d", r.ErrorCode, r.BaseOffset))
+	}
+	end := kmsg.NewPtrEndTxnRequest()
+	end.Version, end.TransactionalID, end.ProducerID, end.ProducerEpoch = 3, id, p.ProducerID, p.ProducerEpoch
+	if r := s.ask(node, end).(*kmsg.EndTxnResponse); r.ErrorCode != 0 {
+		panic(fmt.Sprintf("the abort is refused: %d", r.ErrorCode))
+	}
 }
 
 // emptyBatch is what compaction leaves of a batch whose records are all gone.

@@ -126,7 +126,7 @@ func open(ctx context.Context, c *Case, o *Options) (*Stage, error) {
 	config := map[string]string{
 		"group.share.min.heartbeat.interval.ms": "100", "group.share.heartbeat.interval.ms": "1000", "group.share.record.lock.duration.ms": "15000",
 		"group.share.min.record.lock.duration.ms": "1000", "auto.create.topics.enable": "false", "offsets.topic.num.partitions": "1",
-		"share.coordinator.state.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", "group.initial.rebalance.delay.ms": "0",
+		"share.coordinator.state.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", "transaction.state.log.min.isr": "1", "transaction.state.log.replication.factor": "1", "group.initial.rebalance.delay.ms": "0",
 		"group.consumer.min.heartbeat.interval.ms": "100", "group.consumer.heartbeat.interval.ms": "1000",
 	}
 	maps.Copy(config, c.Setup.Config)
