@@ -19,6 +19,8 @@ import (
 // rooms lists the packages of the house from the roof to the ground. A package may import those of later rows only.
 var rooms = [][]string{
 	{"cmd/kshare", "interop", "differential"},
+	{"conformance/casereport"},
+	{"conformance/cases"},
 	{"control", "explore", "check", "conformance/proxy", "connect"},
 	{"differential/probe"},
 	{"replay", "differential/realkafka", "scenario"},
@@ -36,7 +38,7 @@ var rooms = [][]string{
 	{"kip1289", "shareclient"},
 	{"protocol/describe", "protocol/fields"},
 	{"protocol"},
-	{"protocol/errorcode", "acl", "sasl", "certificate", "clock", "release", "internal/memorynet", "internal/handover", "internal/spelling", "internal/javamap"},
+	{"protocol/errorcode", "acl", "sasl", "certificate", "clock", "release", "internal/memorynet", "internal/handover", "internal/spelling", "internal/javamap", "conformance/driver"},
 }
 
 // pure packages hold no goroutine, clock, socket, file or lock: the same input gives the same output.

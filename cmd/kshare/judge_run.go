@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kshare/conformance/casereport"
 	"kshare/conformance/cases"
-	"kshare/conformance/report"
 )
 
 // caseFlags are the flags of kshare judge run.
@@ -63,7 +63,7 @@ func judgeCheckDriverCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := report.CasesConsole(cmd.OutOrStdout(), []*cases.Report{r}); err != nil {
+			if err := casereport.Console(cmd.OutOrStdout(), []*cases.Report{r}); err != nil {
 				return err
 			}
 			if bad := len(r.Results) - r.Summary[cases.Pass] - r.Summary[cases.Skip]; bad > 0 {
@@ -122,7 +122,7 @@ func (f *caseFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	for _, name := range f.reports {
-		if _, err := report.CasesFor(name); err != nil {
+		if _, err := casereport.For(name); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (f *caseFlags) run(cmd *cobra.Command) error {
 		all = append(all, r)
 		kept = cases.Merge(kept, []*cases.Report{r})
 	}
-	if err := report.CasesConsole(cmd.OutOrStdout(), all); err != nil {
+	if err := casereport.Console(cmd.OutOrStdout(), all); err != nil {
 		return err
 	}
 	for _, name := range f.reports {
@@ -212,7 +212,7 @@ func (f *caseFlags) verdict(all []*cases.Report) error {
 }
 
 func writeCases(name string, all []*cases.Report) error {
-	write, err := report.CasesFor(name)
+	write, err := casereport.For(name)
 	if err != nil {
 		return err
 	}

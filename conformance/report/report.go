@@ -150,29 +150,33 @@ func evidence(e *conformance.Evidence) string {
 	return fmt.Sprintf("at %.3f s: %s", float64(e.AtMillis)/1000, s)
 }
 
-// The JUnit form.
+// What CI servers read results of tests from.
 type (
-	suites struct {
+	// Suites are all tests, by suites.
+	Suites struct {
 		XMLName  xml.Name `xml:"testsuites"`
 		Tests    int      `xml:"tests,attr"`
 		Failures int      `xml:"failures,attr"`
-		Suites   []suite  `xml:"testsuite"`
+		Suites   []Suite  `xml:"testsuite"`
 	}
-	suite struct {
-		Name     string  `xml:"name,attr"`
-		Tests    int     `xml:"tests,attr"`
-		Failures int     `xml:"failures,attr"`
-		Skipped  int     `xml:"skipped,attr"`
-		Cases    []tcase `xml:"testcase"`
+	// Suite is a group of tests.
+	Suite struct {
+		Name     string     `xml:"name,attr"`
+		Tests    int        `xml:"tests,attr"`
+		Failures int        `xml:"failures,attr"`
+		Skipped  int        `xml:"skipped,attr"`
+		Cases    []TestCase `xml:"testcase"`
 	}
-	tcase struct {
+	// TestCase is a test: one without failure and skip has passed.
+	TestCase struct {
 		Name    string   `xml:"name,attr"`
 		Class   string   `xml:"classname,attr"`
-		Failure *message `xml:"failure,omitempty"`
-		Skipped *message `xml:"skipped,omitempty"`
+		Failure *Message `xml:"failure,omitempty"`
+		Skipped *Message `xml:"skipped,omitempty"`
 		Out     string   `xml:"system-out,omitempty"`
 	}
-	message struct {
+	// Message is why a test has failed or was skipped.
+	Message struct {
 		Message string `xml:"message,attr"`
 		Text    string `xml:",chardata"`
 	}
@@ -181,12 +185,12 @@ type (
 // JUnit writes a report as CI servers read results of tests: a suite for each area, a test for each rule. A MUST that is broken is a failure, what is broken of
 // a SHOULD is output; what was not tested is skipped.
 func JUnit(w io.Writer, r *conformance.Report) error {
-	all := suites{}
+	all := Suites{}
 	names, rules := areas(r)
 	for _, a := range names {
-		s := suite{Name: a}
+		s := Suite{Name: a}
 		for _, rr := range rules[a] {
-			c := tcase{Name: rr.ID, Class: "judge." + a}
+			c := TestCase{Name: rr.ID, Class: "judge." + a}
 			var lines []string
 			for i := range rr.Evidence {
 				lines = append(lines, evidence(&rr.Evidence[i]))
@@ -194,13 +198,13 @@ func JUnit(w io.Writer, r *conformance.Report) error {
 			text := strings.Join(lines, "\n")
 			switch rr.Verdict {
 			case conformance.Fail:
-				c.Failure = &message{rr.Says, text}
+				c.Failure = &Message{rr.Says, text}
 				s.Failures++
 			case conformance.Skip:
-				c.Skipped = &message{Message: "needs " + rr.Needs}
+				c.Skipped = &Message{Message: "needs " + rr.Needs}
 				s.Skipped++
 			case conformance.Untested, conformance.Inconclusive:
-				c.Skipped = &message{Message: string(rr.Verdict)}
+				c.Skipped = &Message{Message: string(rr.Verdict)}
 				s.Skipped++
 			case conformance.Warn, conformance.Noted:
 				c.Out = rr.Says + "\n" + text
@@ -212,10 +216,11 @@ func JUnit(w io.Writer, r *conformance.Report) error {
 		all.Failures += s.Failures
 		all.Suites = append(all.Suites, s)
 	}
-	return writeSuites(w, all)
+	return WriteSuites(w, all)
 }
 
-func writeSuites(w io.Writer, all suites) error {
+// WriteSuites writes them as XML.
+func WriteSuites(w io.Writer, all Suites) error {
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}
@@ -230,22 +235,21 @@ func writeSuites(w io.Writer, all suites) error {
 
 // Badge writes a report as an SVG of one line: how many rules pass of those that were tested, green, yellow with warnings and red with failures.
 func Badge(w io.Writer, r *conformance.Report) error {
-	passed := r.Summary[conformance.Pass] + r.Summary[conformance.Noted]
-	tested := passed + r.Summary[conformance.Fail] + r.Summary[conformance.Warn]
-	colour := "#2e7d32"
-	switch {
-	case r.Summary[conformance.Fail] > 0:
-		colour = "#c62828"
-	case r.Summary[conformance.Warn] > 0:
-		colour = "#b26a00"
-	case tested == 0:
-		colour = "#616161"
-	}
-	return badge(w, "share groups", fmt.Sprintf("%d of %d", passed, tested), colour)
+	return WriteBadge(w, "share groups", r.Summary[conformance.Pass]+r.Summary[conformance.Noted], r.Summary[conformance.Warn], r.Summary[conformance.Fail])
 }
 
-// badge writes an SVG of a label and a text beside it.
-func badge(w io.Writer, label, text, colour string) error {
+// WriteBadge writes an SVG of one line: how many are passed of those that were decided, green, yellow with warnings and red with failures.
+func WriteBadge(w io.Writer, label string, passed, warned, failed int) error {
+	colour := "#2e7d32"
+	switch {
+	case failed > 0:
+		colour = "#c62828"
+	case warned > 0:
+		colour = "#b26a00"
+	case passed == 0:
+		colour = "#616161"
+	}
+	text := fmt.Sprintf("%d of %d", passed, passed+warned+failed)
 	left, right := 7*len(label)+10, 7*len(text)+10
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="20" role="img" aria-label="%s: %s"><rect width="%d" height="20" fill="#424242"/><rect x="%d" width="%d" height="20" fill="%s"/><g fill="#fff" font-family="Verdana,sans-serif" font-size="11" text-anchor="middle"><text x="%d" y="14">%s</text><text x="%d" y="14">%s</text></g></svg>
 `, left+right, label, text, left, left, right, colour, left/2, label, left+right/2, text)

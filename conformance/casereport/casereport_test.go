@@ -1,4 +1,4 @@
-package report
+package casereport
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"kshare/conformance"
 	"kshare/conformance/cases"
+	"kshare/conformance/report"
 )
 
 func ofCases() []*cases.Report {
@@ -29,7 +30,7 @@ func ofCases() []*cases.Report {
 }
 
 func formed(t *testing.T, name string) string {
-	f, err := CasesFor(name)
+	f, err := For(name)
 	require.NoError(t, err)
 	var b bytes.Buffer
 	require.NoError(t, f(&b, ofCases()))
@@ -63,7 +64,7 @@ func TestCasesAreReadBack(t *testing.T) {
 }
 
 func TestCasesJUnit(t *testing.T) {
-	var doc suites
+	var doc report.Suites
 	require.NoError(t, xml.Unmarshal([]byte(formed(t, "a.xml")), &doc))
 	assert.Equal(t, []int{5, 2}, []int{doc.Tests, doc.Failures})
 }
@@ -89,7 +90,7 @@ func TestCasesMarkdown(t *testing.T) {
 }
 
 func TestOtherCaseReportsAreRefused(t *testing.T) {
-	_, err := CasesFor("a.pdf")
+	_, err := For("a.pdf")
 	require.ErrorContains(t, err, "a.pdf: a report ends in")
 }
 

@@ -1,4 +1,5 @@
-package report
+// Package casereport writes what came of cases: for people, for CI, and for other programs.
+package casereport
 
 import (
 	"bytes"
@@ -12,28 +13,29 @@ import (
 
 	"kshare/conformance"
 	"kshare/conformance/cases"
+	"kshare/conformance/report"
 )
 
-// CasesFormats are the forms of what came of cases by the ends of the names of their files.
-var CasesFormats = map[string]func(io.Writer, []*cases.Report) error{
-	".txt":  CasesConsole,
+// Formats are the forms of what came of cases by the ends of the names of their files.
+var Formats = map[string]func(io.Writer, []*cases.Report) error{
+	".txt":  Console,
 	".json": cases.Write,
-	".xml":  CasesJUnit,
-	".html": CasesHTML,
-	".svg":  CasesBadge,
-	".md":   CasesMarkdown,
+	".xml":  JUnit,
+	".html": HTML,
+	".svg":  Badge,
+	".md":   Markdown,
 }
 
-// CasesFor is the form that the end of a file's name asks for.
-func CasesFor(name string) (func(io.Writer, []*cases.Report) error, error) {
-	if f := CasesFormats[filepath.Ext(name)]; f != nil {
+// For is the form that the end of a file's name asks for.
+func For(name string) (func(io.Writer, []*cases.Report) error, error) {
+	if f := Formats[filepath.Ext(name)]; f != nil {
 		return f, nil
 	}
 	return nil, fmt.Errorf("%s: a report ends in .txt, .json, .xml, .html, .svg or .md", name)
 }
 
-// CasesSummary is a report in one line.
-func CasesSummary(r *cases.Report) string {
+// Summary is a report in one line.
+func Summary(r *cases.Report) string {
 	parts := []string{fmt.Sprintf("%s %s: %d cases", r.Client, r.Version, len(r.Results))}
 	for _, v := range cases.Verdicts {
 		if n := r.Summary[v]; n > 0 {
@@ -57,11 +59,11 @@ func families(r *cases.Report) (names []string, of map[string][]*cases.Result) {
 	return names, of
 }
 
-// CasesConsole writes reports as trees for a terminal: of each client the families with their counts, and the cases that have something to tell.
-func CasesConsole(w io.Writer, all []*cases.Report) error {
+// Console writes reports as trees for a terminal: of each client the families with their counts, and the cases that have something to tell.
+func Console(w io.Writer, all []*cases.Report) error {
 	b := &strings.Builder{}
 	for _, r := range all {
-		fmt.Fprintln(b, CasesSummary(r))
+		fmt.Fprintln(b, Summary(r))
 		names, of := families(r)
 		for _, f := range names {
 			counts := map[cases.Verdict]int{}
@@ -100,22 +102,22 @@ func told(x *cases.Result) (all []string) {
 	return all
 }
 
-// CasesJUnit writes reports as CI servers read results of tests: a suite for each client and family, a test for each case.
-func CasesJUnit(w io.Writer, all []*cases.Report) error {
-	doc := suites{}
+// JUnit writes reports as CI servers read results of tests: a suite for each client and family, a test for each case.
+func JUnit(w io.Writer, all []*cases.Report) error {
+	doc := report.Suites{}
 	for _, r := range all {
 		names, of := families(r)
 		for _, f := range names {
-			s := suite{Name: r.Client + " " + f}
+			s := report.Suite{Name: r.Client + " " + f}
 			for _, x := range of[f] {
-				c := tcase{Name: x.ID, Class: "judge." + r.Client + "." + f}
+				c := report.TestCase{Name: x.ID, Class: "judge." + r.Client + "." + f}
 				text := strings.Join(told(x), "\n")
 				switch x.Verdict {
 				case cases.Fail, cases.HarnessFailed:
-					c.Failure = &message{string(x.Verdict) + ": " + x.Says, text + "\n" + x.Stderr}
+					c.Failure = &report.Message{Message: string(x.Verdict) + ": " + x.Says, Text: text + "\n" + x.Stderr}
 					s.Failures++
 				case cases.Skip, cases.Inconclusive:
-					c.Skipped = &message{Message: string(x.Verdict) + ": " + x.Why}
+					c.Skipped = &report.Message{Message: string(x.Verdict) + ": " + x.Why}
 					s.Skipped++
 				default:
 					c.Out = text
@@ -128,32 +130,22 @@ func CasesJUnit(w io.Writer, all []*cases.Report) error {
 			doc.Suites = append(doc.Suites, s)
 		}
 	}
-	return writeSuites(w, doc)
+	return report.WriteSuites(w, doc)
 }
 
-// CasesBadge writes reports as an SVG of one line: how many cases are passed of those that were decided.
-func CasesBadge(w io.Writer, all []*cases.Report) error {
-	passed, decided, failed, warned := 0, 0, 0, 0
+// Badge writes reports as an SVG of one line: how many cases are passed of those that were decided.
+func Badge(w io.Writer, all []*cases.Report) error {
+	passed, failed, warned := 0, 0, 0
 	for _, r := range all {
 		passed += r.Summary[cases.Pass] + r.Summary[cases.Info]
 		failed += r.Summary[cases.Fail] + r.Summary[cases.HarnessFailed]
 		warned += r.Summary[cases.Warn]
 	}
-	decided = passed + failed + warned
-	colour := "#2e7d32"
-	switch {
-	case failed > 0:
-		colour = "#c62828"
-	case warned > 0:
-		colour = "#b26a00"
-	case decided == 0:
-		colour = "#616161"
-	}
-	return badge(w, "share group cases", fmt.Sprintf("%d of %d", passed, decided), colour)
+	return report.WriteBadge(w, "share group cases", passed, warned, failed)
 }
 
-// CasesHTML writes reports as one page that needs nothing else: clients beside each other, a line for each case, with its evidence behind a click.
-func CasesHTML(w io.Writer, all []*cases.Report) error {
+// HTML writes reports as one page that needs nothing else: clients beside each other, a line for each case, with its evidence behind a click.
+func HTML(w io.Writer, all []*cases.Report) error {
 	type row struct {
 		ID, Says string
 		Level    conformance.Level
@@ -170,8 +162,8 @@ func CasesHTML(w io.Writer, all []*cases.Report) error {
 	for _, c := range cases.All() {
 		r := row{ID: c.ID, Says: c.Line(), Level: c.Level}
 		ran := false
-		for _, report := range all {
-			x := report.Result(c.ID)
+		for _, of := range all {
+			x := of.Result(c.ID)
 			ran = ran || x != nil
 			r.Cells = append(r.Cells, x)
 		}
@@ -191,7 +183,7 @@ func CasesHTML(w io.Writer, all []*cases.Report) error {
 const firstShown, lastShown, mostShown = 10, 20, 300
 
 var casesPage = template.Must(template.New("cases").Funcs(template.FuncMap{
-	"summary": CasesSummary,
+	"summary": Summary,
 	"told":    told,
 	"excerpt": func(all []cases.Line) []cases.Line {
 		if len(all) <= firstShown+lastShown {
@@ -229,8 +221,8 @@ pre{background:#f5f5f5;padding:.6em;overflow:auto;font-size:12px;max-height:30em
 {{end}}</body></html>
 `))
 
-// CasesMarkdown writes the page of all cases: what each is, and what became of it with each client.
-func CasesMarkdown(w io.Writer, all []*cases.Report) error {
+// Markdown writes the page of all cases: what each is, and what became of it with each client.
+func Markdown(w io.Writer, all []*cases.Report) error {
 	b := &strings.Builder{}
 	known := cases.All()
 	fmt.Fprintf(b, `# The cases of the judge
@@ -242,7 +234,7 @@ This page is made of the cases and of a run: `+"`make judge-full`"+`.
 
 `, len(known))
 	for _, r := range all {
-		fmt.Fprintf(b, "- %s\n", CasesSummary(r))
+		fmt.Fprintf(b, "- %s\n", Summary(r))
 	}
 	family := ""
 	for i := range known {
