@@ -109,7 +109,9 @@ func TestBounds(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 	// a page that has drawn no line yet has no height there
-	lines := func() int { return js[int](p, `(parseInt(document.querySelector(".rows .fill").style.height) || 0) / 22`) }
+	lines := func() int {
+		return js[int](p, `(parseInt(document.querySelector(".rows .fill").style.height) || 0) / 22`)
+	}
 	// requests of their own until the page is full, and as many again
 	const full = 5000
 	sent, reached := 0, 0
