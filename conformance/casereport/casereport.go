@@ -180,11 +180,12 @@ func HTML(w io.Writer, all []*cases.Report) error {
 }
 
 // What a page shows of an exchange: the JSON form has more, and the frames of --evidence all of it.
-const firstShown, lastShown, mostShown = 10, 20, 300
+const firstShown, lastShown, mostShown = 3, 9, 220
 
 var casesPage = template.Must(template.New("cases").Funcs(template.FuncMap{
 	"summary": Summary,
 	"told":    told,
+	"tail":    func(s string) string { return s[max(0, len(s)-mostShown*4):] },
 	"excerpt": func(all []cases.Line) []cases.Line {
 		if len(all) <= firstShown+lastShown {
 			return all
@@ -216,7 +217,7 @@ pre{background:#f5f5f5;padding:.6em;overflow:auto;font-size:12px;max-height:30em
 {{range .Families}}<h2 id="{{.Name}}">{{.Name}}</h2><table><tr><th>case</th><th>level</th><th></th>{{range $.Reports}}<th>{{.Client}} {{.Version}}</th>{{end}}</tr>
 {{range .Rows}}<tr id="{{.ID}}"><td>{{.ID}}</td><td>{{.Level}}</td><td>{{.Says}}</td>{{range .Cells}}<td>{{if .}}{{if or .Exchange .Why .Notes .Rules .Warned}}<details><summary class="{{.Verdict}}">{{.Verdict}}</summary>{{range told .}}<div>{{.}}</div>{{end}}{{if .Exchange}}<pre>{{range excerpt .Exchange}}{{.AtMillis}} ms node {{.Node}} connection {{.Connection}}: {{.API}} v{{.Version}} {{compact .Request}}
 {{if .Answer}}   {{.Answered}} ms: {{compact .Answer}}
-{{end}}{{end}}</pre>{{end}}{{if .Stderr}}<pre>{{.Stderr}}</pre>{{end}}</details>{{else}}<span class="{{.Verdict}}">{{.Verdict}}</span>{{end}}{{end}}</td>{{end}}</tr>
+{{end}}{{end}}</pre>{{end}}{{if .Stderr}}<pre>{{tail .Stderr}}</pre>{{end}}</details>{{else}}<span class="{{.Verdict}}">{{.Verdict}}</span>{{end}}{{end}}</td>{{end}}</tr>
 {{end}}</table>
 {{end}}</body></html>
 `))

@@ -219,6 +219,7 @@ async fn main() {
                 let _ = send.send(o);
             }
         }
+        std::process::exit(0); // nobody is left to obey
     });
     let id = settings["client_id"].as_str().unwrap_or("driver");
     // An application that cannot connect tries again: connect fails where nobody listens.

@@ -98,6 +98,7 @@ public final class TransactionProgram {
                 p.sendOffsetsToTransaction(offsets, c.groupMetadata());
                 String first = batch.get(0).value();
                 if (++transactions % 3 != 0 && refused.add(first)) {
+                    p.flush(); // an abort drops what was not sent yet
                     p.abortTransaction();
                     aborted++;
                     back.forEach(c::seek);
