@@ -90,6 +90,9 @@ func (s *Stage) alive() {
 		return
 	}
 	if ended, err := s.driver.Ended(); ended {
+		if i := slices.IndexFunc(s.Events(), func(e driver.Event) bool { return e.Ev == "unsupported" }); i >= 0 {
+			panic(stop{Skip, "the driver has no " + s.Events()[i].What})
+		}
 		s.Failf("the client's process has ended: %v", ended0(err))
 	}
 }
@@ -146,7 +149,7 @@ func (s *Stage) Events() []driver.Event { return s.driver.Events(0) }
 // Tell has the driver do something, without waiting.
 func (s *Stage) Tell(op driver.Op) {
 	if err := s.driver.Send(op); err != nil {
-		s.alive()
+		s.Wait(2 * time.Second) // a driver that ends closes its input first: how it ends is the reason
 		panic(stop{HarnessFailed, err.Error()})
 	}
 }

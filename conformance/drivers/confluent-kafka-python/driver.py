@@ -84,7 +84,7 @@ class Member:
                     stop |= self.obey(m, dict(headers))
         except Exception as e:  # whatever the client raises is what the application gets
             say(ev="error", where="poll", code=code(e), text=str(e))
-            time.sleep(0.01)
+            time.sleep(0.001)
         if hold_ms and n:
             time.sleep(hold_ms / 1000)
         return n, stop

@@ -98,7 +98,7 @@ impl Member {
             Ok(records) => records,
             Err(e) => {
                 error("poll", &e);
-                sleep(Duration::from_millis(10)).await; // a poll that fails at once
+                sleep(Duration::from_millis(1)).await; // a poll that fails at once
                 return (0, false);
             }
         };

@@ -102,7 +102,7 @@ public final class Driver {
             }
         } catch (Exception e) {
             error("poll", e);
-            Thread.sleep(10); // a poll that fails at once
+            Thread.sleep(1); // a poll that fails at once
         }
         if (holdMs > 0 && n > 0)
             Thread.sleep(holdMs);
