@@ -244,12 +244,31 @@ func (s *Stage) take(r *Result, passive *conformance.Report) {
 	if r.Verdict == Pass || r.Verdict == Skip {
 		return
 	}
+	if why := s.misbehaved(); why != "" && r.Verdict != HarnessFailed {
+		r.Verdict, r.Why = HarnessFailed, why+"; "+r.Why
+	}
 	if s.driver != nil {
 		r.Stderr = s.driver.Stderr()
 		r.Driver = lines(s.driver)
 	}
 	r.Exchange = s.exchange()
 	r.Frames = s.frames.Bytes()
+}
+
+// misbehaved tells why what came of a case is the driver's doing and not its client's, "" where it is not.
+func (s *Stage) misbehaved() string {
+	if s.driver == nil {
+		return ""
+	}
+	if g := s.driver.Garbage(); len(g) > 0 {
+		return fmt.Sprintf("the driver writes what is no event: %q", g[0])
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.seen) == 0 && len(s.driver.Events(0)) <= 1 {
+		return "the driver does nothing: there is no request, and no event behind its hello"
+	}
+	return ""
 }
 
 // Bounds on the evidence of a case: from the beginning and up to the end.

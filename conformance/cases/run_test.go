@@ -1,0 +1,120 @@
+//go:build unix
+
+package cases
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"kshare/conformance"
+)
+
+// play is the variable that makes a driver of this test's program: what it is to do.
+const play = "KSHARE_TEST_DRIVER"
+
+func TestMain(m *testing.M) {
+	if part := os.Getenv(play); part != "" && os.Getenv("KSJ_CASE") != "" {
+		act(part)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// act is a driver that misbehaves in every case, and says hello to whoever asks for it.
+func act(part string) {
+	fmt.Println(`{"ev":"hello","client":"test","version":"1","caps":["exp"]}`)
+	if os.Getenv("KSJ_CASE") == "hello" {
+		return
+	}
+	switch part {
+	case "hangs":
+		select {}
+	case "babbles":
+		for {
+			fmt.Println("what is this?")
+		}
+	case "crashes":
+		fmt.Fprintln(os.Stderr, "out of order")
+		os.Exit(3)
+	case "has children":
+		cmd := exec.Command("sleep", "1000")
+		cmd.Stdout = os.Stdout
+		if err := cmd.Start(); err != nil {
+			panic(err)
+		}
+	case "connects":
+		addr, _, _ := strings.Cut(os.Getenv("KSJ_BOOTSTRAP"), ",")
+		var all []net.Conn
+		for range 500 {
+			if c, err := net.Dial("tcp", addr); err == nil {
+				all = append(all, c)
+			}
+		}
+		fmt.Fprintln(os.Stderr, len(all))
+		select {}
+	}
+}
+
+// A driver that misbehaves ends its case, with a word of why, and the next one is run.
+func TestDriversThatMisbehave(t *testing.T) {
+	for part, want := range map[string][2]string{
+		"hangs":        {string(HarnessFailed), "the driver does nothing"},
+		"babbles":      {string(HarnessFailed), `the driver writes what is no event: "what is this?"`},
+		"crashes":      {string(HarnessFailed), "the client's process has ended: exit status 3"},
+		"has children": {string(HarnessFailed), "the driver does nothing"},
+		"connects":     {string(HarnessFailed), "the driver does nothing"},
+	} {
+		t.Run(part, func(t *testing.T) {
+			t.Setenv(play, part)
+			never := func(s *Stage) {
+				s.Tell(map[string]any{"op": "run"})
+				s.Await(time.Second, "a heartbeat", func() bool { return s.first(0, heartbeatKey, nil) != nil })
+			}
+			two := []Case{
+				{ID: "tst.01", Level: conformance.Must, Says: "nothing", Source: "a test", Within: time.Minute, run: never},
+				{ID: "tst.02", Level: conformance.Must, Says: "nothing", Source: "a test", Within: time.Minute, run: never},
+			}
+			r, err := Run(context.Background(), Options{Client: []string{os.Args[0]}, Cases: two})
+			require.NoError(t, err)
+			require.Len(t, r.Results, 2)
+			for _, x := range r.Results {
+				assert.Equal(t, want[0], string(x.Verdict), x.Why)
+				assert.Contains(t, x.Why, want[1])
+			}
+			if part == "crashes" {
+				assert.Equal(t, "out of order\n", r.Results[0].Stderr)
+			}
+		})
+	}
+}
+
+// Results of an earlier run of the same version are kept.
+func TestKnownResultsAreKept(t *testing.T) {
+	t.Setenv(play, "hangs")
+	known := []*Report{{Client: "test", Version: "1", Results: []Result{{ID: "tst.01", Verdict: Pass}}}, {Client: "test", Version: "2", Results: []Result{{ID: "tst.02", Verdict: Pass}}}}
+	ran := 0
+	r, err := Run(context.Background(), Options{Client: []string{os.Args[0]}, Known: known, Done: func(Result, *Report) { ran++ }, Cases: []Case{
+		{ID: "tst.01", Within: time.Minute, run: func(s *Stage) { s.Failf("it is run again") }},
+		{ID: "tst.02", Within: time.Minute, Needs: []string{"ktx"}, run: func(*Stage) {}},
+	}})
+	require.NoError(t, err)
+	assert.Equal(t, 1, ran)
+	assert.Equal(t, []Verdict{Pass, Skip}, []Verdict{r.Result("tst.01").Verdict, r.Result("tst.02").Verdict})
+	assert.Equal(t, map[Verdict]int{Pass: 1, Skip: 1}, r.Summary)
+}
+
+// Who is no driver is told so.
+func TestNoDriver(t *testing.T) {
+	_, err := Run(context.Background(), Options{Client: []string{"/bin/sh", "-c", "echo what?; exit 4"}})
+	require.ErrorContains(t, err, "the driver does not say hello: the driver has ended: exit status 4")
+	require.ErrorContains(t, err, "what?")
+}
