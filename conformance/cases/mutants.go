@@ -196,6 +196,10 @@ var Mutants = []Mutant{
 			}
 		}}
 	}},
+	{"grp.03", "it dies where its epoch is fenced", deadAfter(func(p kmsg.Response) bool {
+		b, ok := p.(*kmsg.ConsumerGroupHeartbeatResponse)
+		return ok && b.ErrorCode == 110
+	})},
 	{"e76.14.once", "it dies of COORDINATOR_LOAD_IN_PROGRESS", deadAfter(func(p kmsg.Response) bool {
 		b, ok := p.(*kmsg.ShareGroupHeartbeatResponse)
 		return ok && b.ErrorCode == 14

@@ -50,7 +50,7 @@ func (s *Stage) Mark() int {
 func (s *Stage) Since(mark int, key int16) (all []*Seen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, x := range s.seen[mark:] {
+	for _, x := range s.seen[min(mark, len(s.seen)):] {
 		if key < 0 || x.Key == key {
 			c := *x
 			all = append(all, &c)

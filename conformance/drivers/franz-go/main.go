@@ -27,10 +27,13 @@ type props struct {
 	MaxWaitMillis  int    `json:"max_wait_ms"`
 	MinBytes       int32  `json:"min_bytes"`
 	MaxBytes       int32  `json:"max_bytes"`
+	Protocol       string `json:"protocol"`
+	InstanceID     string `json:"instance_id"`
+	Isolation      string `json:"isolation"`
 }
 
 // known are the settings that props has; others are not supported.
-var known = []string{"client_id", "rack", "max_poll_records", "acquire_mode", "max_wait_ms", "min_bytes", "max_bytes", "close_timeout_ms"}
+var known = []string{"client_id", "rack", "max_poll_records", "acquire_mode", "max_wait_ms", "min_bytes", "max_bytes", "close_timeout_ms", "protocol", "instance_id", "isolation"}
 
 type op struct {
 	Op       string          `json:"op"`
@@ -70,6 +73,7 @@ type consumer struct {
 	number   int
 	explicit bool
 	polls    int
+	group    bool          // a consumer group, not a share group
 	held     []*kgo.Record // what may still be acknowledged
 	running  bool          // by op run: nothing is kept then
 }
@@ -85,7 +89,7 @@ func (c *consumer) poll(ctx context.Context, o op) (n int, stopped bool) {
 		}
 	})
 	records := fetches.Records()
-	if len(records) > 0 {
+	if len(records) > 0 && !c.group {
 		c.held = nil
 		say(map[string]any{"ev": "lock", "ms": time.Until(records[0].AcquisitionDeadline()).Milliseconds()})
 	}
@@ -104,6 +108,9 @@ func (c *consumer) poll(ctx context.Context, o op) (n int, stopped bool) {
 		if c.explicit && c.obey(r, word) {
 			stopped = true
 		}
+	}
+	if c.group && len(records) > 0 {
+		c.commit("sync")
 	}
 	if o.HoldMs > 0 && len(records) > 0 {
 		time.Sleep(time.Duration(o.HoldMs) * time.Millisecond)
@@ -183,6 +190,16 @@ func selects(sel json.RawMessage, i int, r *kgo.Record) bool {
 }
 
 func (c *consumer) commit(how string) {
+	if c.group {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		event := map[string]any{"ev": "result", "what": "commit", "ok": true}
+		if err := c.client.CommitUncommittedOffsets(ctx); err != nil {
+			event["ok"], event["code"], event["text"] = false, code(err), err.Error()
+		}
+		say(event)
+		return
+	}
 	if !c.explicit && how != "none" {
 		c.client.MarkAcks(kgo.AckAccept) // what was polled last: FlushAcks alone leaves it to the next poll
 	}
@@ -215,7 +232,7 @@ func (c *consumer) close(ms int) {
 }
 
 func main() {
-	hello := map[string]any{"ev": "hello", "client": "franz-go", "version": version(), "caps": []string{"exp", "rnw", "lim"}}
+	hello := map[string]any{"ev": "hello", "client": "franz-go", "version": version(), "caps": []string{"exp", "rnw", "lim", "cg"}}
 	var p props
 	var settings map[string]any
 	text := []byte(os.Getenv("KSJ_PROPS"))
@@ -230,7 +247,7 @@ func main() {
 			return
 		}
 	}
-	if kind := os.Getenv("KSJ_KIND"); kind != "share" {
+	if kind := os.Getenv("KSJ_KIND"); kind != "share" && kind != "consumer" {
 		say(map[string]any{"ev": "unsupported", "what": "kind " + kind})
 		return
 	}
@@ -263,10 +280,14 @@ func version() string {
 }
 
 func open(p props, number int) *consumer {
+	group := os.Getenv("KSJ_KIND") == "consumer"
 	opts := []kgo.Opt{
-		kgo.SeedBrokers(strings.Split(os.Getenv("KSJ_BOOTSTRAP"), ",")...), kgo.ShareGroup(os.Getenv("KSJ_GROUP")),
-		kgo.ConsumeTopics(strings.Split(os.Getenv("KSJ_TOPICS"), ",")...),
-		kgo.ShareAckCallback(func(_ *kgo.Client, results kgo.ShareAckResults) {
+		kgo.SeedBrokers(strings.Split(os.Getenv("KSJ_BOOTSTRAP"), ",")...), kgo.ConsumeTopics(strings.Split(os.Getenv("KSJ_TOPICS"), ",")...),
+	}
+	if group {
+		opts = append(opts, ofGroup(p)...)
+	} else {
+		opts = append(opts, kgo.ShareGroup(os.Getenv("KSJ_GROUP")), kgo.ShareAckCallback(func(_ *kgo.Client, results kgo.ShareAckResults) {
 			for _, r := range results {
 				event := map[string]any{"ev": "result", "what": "ack", "t": r.Topic, "p": r.Partition, "ok": r.Err == nil, "consumer": number}
 				if r.Err != nil {
@@ -274,7 +295,7 @@ func open(p props, number int) *consumer {
 				}
 				say(event)
 			}
-		}),
+		}))
 	}
 	if p.ClientID != "" {
 		opts = append(opts, kgo.ClientID(p.ClientID))
@@ -302,7 +323,22 @@ func open(p props, number int) *consumer {
 		say(map[string]any{"ev": "error", "where": "api", "code": err.Error(), "text": err.Error(), "fatal": true})
 		return nil
 	}
-	return &consumer{client: client, number: number, explicit: os.Getenv("KSJ_ACK") == "explicit"}
+	return &consumer{client: client, number: number, explicit: os.Getenv("KSJ_ACK") == "explicit" && !group, group: group}
+}
+
+// ofGroup are the options of a member of a consumer group.
+func ofGroup(p props) []kgo.Opt {
+	opts := []kgo.Opt{kgo.ConsumerGroup(os.Getenv("KSJ_GROUP")), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}
+	if p.Protocol == "consumer" {
+		opts = append(opts, nextGeneration()...)
+	}
+	if p.InstanceID != "" {
+		opts = append(opts, kgo.InstanceID(p.InstanceID))
+	}
+	if p.Isolation == "read_committed" {
+		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	}
+	return opts
 }
 
 // obey reads what is to be done. While it polls, an operation ends the poll under way.

@@ -59,7 +59,7 @@ public final class Driver {
         consumer.subscribe(Arrays.asList(System.getenv("KSJ_TOPICS").split(",")));
     }
 
-    private static synchronized void say(Object... pairs) {
+    static synchronized void say(Object... pairs) {
         Map<String, Object> event = new HashMap<>();
         for (int i = 0; i < pairs.length; i += 2)
             event.put((String) pairs[i], pairs[i + 1]);
@@ -67,7 +67,7 @@ public final class Driver {
         System.out.flush();
     }
 
-    private static Object code(Throwable e) {
+    static Object code(Throwable e) {
         Errors error = Errors.forException(e);
         return error == Errors.UNKNOWN_SERVER_ERROR ? String.valueOf(e) : (Object) error.code();
     }
@@ -77,7 +77,7 @@ public final class Driver {
             "text", e == null ? "" : String.valueOf(e), "consumer", number);
     }
 
-    private static void error(String where, Exception e) {
+    static void error(String where, Exception e) {
         say("ev", "error", "where", where, "code", code(e), "text", String.valueOf(e));
     }
 
@@ -109,7 +109,7 @@ public final class Driver {
         return stop ? -1 : n;
     }
 
-    private static String hash(ConsumerRecord<byte[], byte[]> r) {
+    static String hash(ConsumerRecord<byte[], byte[]> r) {
         CRC32C crc = new CRC32C();
         if (r.key() != null)
             crc.update(r.key());
@@ -197,6 +197,23 @@ public final class Driver {
         }
     }
 
+    /** What the judge says, as it comes; the end of it is an operation too. */
+    static LinkedBlockingQueue<JsonObject> operations() {
+        LinkedBlockingQueue<JsonObject> ops = new LinkedBlockingQueue<>();
+        Thread reader = new Thread(() -> {
+            try (BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
+                for (String line = in.readLine(); line != null; line = in.readLine())
+                    ops.add(GSON.fromJson(line, JsonObject.class));
+            } catch (Exception e) {
+                System.err.println(e);
+            }
+            ops.add(GSON.fromJson("{\"op\":\"end\"}", JsonObject.class));
+        });
+        reader.setDaemon(true);
+        reader.start();
+        return ops;
+    }
+
     private static String version() throws IOException {
         Properties p = new Properties();
         try (InputStream in = KafkaShareConsumer.class.getResourceAsStream("/kafka/kafka-version.properties")) {
@@ -206,7 +223,11 @@ public final class Driver {
     }
 
     public static void main(String[] args) throws Exception {
-        say("ev", "hello", "client", "java", "version", version(), "caps", List.of("exp", "rnw", "lim"));
+        say("ev", "hello", "client", "java", "version", version(), "caps", List.of("exp", "rnw", "lim", "cg"));
+        if ("consumer".equals(System.getenv("KSJ_KIND"))) {
+            GroupDriver.run();
+            return;
+        }
         if (!"share".equals(System.getenv("KSJ_KIND"))) {
             say("ev", "unsupported", "what", "kind " + System.getenv("KSJ_KIND"));
             return;
@@ -224,18 +245,7 @@ public final class Driver {
                 return;
             }
         }
-        LinkedBlockingQueue<JsonObject> ops = new LinkedBlockingQueue<>();
-        Thread reader = new Thread(() -> {
-            try (BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
-                for (String line = in.readLine(); line != null; line = in.readLine())
-                    ops.add(GSON.fromJson(line, JsonObject.class));
-            } catch (Exception e) {
-                System.err.println(e);
-            }
-            ops.add(GSON.fromJson("{\"op\":\"end\"}", JsonObject.class));
-        });
-        reader.setDaemon(true);
-        reader.start();
+        LinkedBlockingQueue<JsonObject> ops = operations();
         List<Driver> all = new ArrayList<>(List.of(new Driver(p, 0)));
         JsonObject running = null;
         while (true) {
