@@ -200,6 +200,16 @@ var Mutants = []Mutant{
 		b, ok := p.(*kmsg.ConsumerGroupHeartbeatResponse)
 		return ok && b.ErrorCode == 110
 	})},
+	{"txp.13", "it reports success whatever its commit was answered", func() proxy.Script {
+		return &mutation{answered: func(x *proxy.Exchange) bool {
+			p, ok := x.Response.(*kmsg.EndTxnResponse)
+			if ok && p.ErrorCode != 0 {
+				q := x.Request.(*kmsg.EndTxnRequest)
+				p.ErrorCode, p.ProducerID, p.ProducerEpoch = 0, q.ProducerID, q.ProducerEpoch+1
+			}
+			return ok
+		}}
+	}},
 	{"e76.14.once", "it dies of COORDINATOR_LOAD_IN_PROGRESS", deadAfter(func(p kmsg.Response) bool {
 		b, ok := p.(*kmsg.ShareGroupHeartbeatResponse)
 		return ok && b.ErrorCode == 14

@@ -29,11 +29,12 @@ type props struct {
 	MaxBytes       int32  `json:"max_bytes"`
 	Protocol       string `json:"protocol"`
 	InstanceID     string `json:"instance_id"`
+	TransactionID  string `json:"transactional_id"`
 	Isolation      string `json:"isolation"`
 }
 
 // known are the settings that props has; others are not supported.
-var known = []string{"client_id", "rack", "max_poll_records", "acquire_mode", "max_wait_ms", "min_bytes", "max_bytes", "close_timeout_ms", "protocol", "instance_id", "isolation"}
+var known = []string{"client_id", "rack", "max_poll_records", "acquire_mode", "max_wait_ms", "min_bytes", "max_bytes", "close_timeout_ms", "protocol", "instance_id", "isolation", "transactional_id"}
 
 type op struct {
 	Op       string          `json:"op"`
@@ -44,6 +45,8 @@ type op struct {
 	Selected json.RawMessage `json:"sel"`
 	How      string          `json:"how"`
 	Topics   []string        `json:"topics"`
+	Topic    string          `json:"topic"`
+	Commit   bool            `json:"commit"`
 	Ms       int             `json:"ms"`
 }
 
@@ -232,7 +235,7 @@ func (c *consumer) close(ms int) {
 }
 
 func main() {
-	hello := map[string]any{"ev": "hello", "client": "franz-go", "version": version(), "caps": []string{"exp", "rnw", "lim", "cg"}}
+	hello := map[string]any{"ev": "hello", "client": "franz-go", "version": version(), "caps": []string{"exp", "rnw", "lim", "cg", "txn"}}
 	var p props
 	var settings map[string]any
 	text := []byte(os.Getenv("KSJ_PROPS"))
@@ -246,6 +249,10 @@ func main() {
 			say(map[string]any{"ev": "unsupported", "what": name})
 			return
 		}
+	}
+	if os.Getenv("KSJ_KIND") == "producer" {
+		transact(p)
+		return
 	}
 	if kind := os.Getenv("KSJ_KIND"); kind != "share" && kind != "consumer" {
 		say(map[string]any{"ev": "unsupported", "what": "kind " + kind})
@@ -341,9 +348,8 @@ func ofGroup(p props) []kgo.Opt {
 	return opts
 }
 
-// obey reads what is to be done. While it polls, an operation ends the poll under way.
-func obey(p props, c *consumer) {
-	all := []*consumer{c}
+// operations are what the judge says, as it comes.
+func operations() <-chan op {
 	ops := make(chan op)
 	go func() {
 		defer close(ops)
@@ -358,6 +364,13 @@ func obey(p props, c *consumer) {
 			ops <- o
 		}
 	}()
+	return ops
+}
+
+// obey reads what is to be done. While it polls, an operation ends the poll under way.
+func obey(p props, c *consumer) {
+	all := []*consumer{c}
+	ops := operations()
 	running := op{}
 	for {
 		var o op

@@ -223,7 +223,11 @@ public final class Driver {
     }
 
     public static void main(String[] args) throws Exception {
-        say("ev", "hello", "client", "java", "version", version(), "caps", List.of("exp", "rnw", "lim", "cg"));
+        say("ev", "hello", "client", "java", "version", version(), "caps", List.of("exp", "rnw", "lim", "cg", "txn"));
+        if ("producer".equals(System.getenv("KSJ_KIND"))) {
+            ProducerDriver.run();
+            return;
+        }
         if ("consumer".equals(System.getenv("KSJ_KIND"))) {
             GroupDriver.run();
             return;
