@@ -153,6 +153,50 @@ func TestPowerLossOfUnansweredWrites(t *testing.T) {
 	})
 }
 
+// Where nothing is flushed a power loss costs the end of a log: what is left has no hole, and the log goes on.
+func TestPowerLossWithoutFlushLeavesNoHole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		flush := rapid.SampledFrom([]Flush{FlushNever, FlushInterval(time.Hour)}).Draw(t, "flush")
+		fs := vfs.NewCrashableMem()
+		s, err := OpenFS(fs, "dir", small(flush))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, s.Close()) }()
+		l, err := s.OpenLog(storage.PartitionID{}, false)
+		require.NoError(t, err)
+		offset := func(t *rapid.T) int64 { return rapid.Int64Range(l.StartOffset(), l.EndOffset()).Draw(t, "offset") }
+		extend := func(t *rapid.T) {
+			h, b := storagetest.Batch(l.EndOffset(), l.EndOffset(), 1, rapid.IntRange(61, 9000).Draw(t, "size"))
+			require.NoError(t, l.Append(h, b))
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"Append": extend, "Append2": extend, "Append3": extend,
+			"SetStartOffset": func(t *rapid.T) { require.NoError(t, l.SetStartOffset(offset(t))) },
+			"Truncate":       func(t *rapid.T) { require.NoError(t, l.Truncate(offset(t))) },
+			"Roll":           func(*rapid.T) { l.Roll() },
+			"PowerLoss": func(t *rapid.T) {
+				clone := fs.CrashClone(vfs.CrashCloneCfg{
+					UnsyncedDataPercent: rapid.IntRange(1, 99).Draw(t, "percent"),
+					RNG:                 rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)),
+				})
+				reopened(t, clone, flush, func(s storage.Store) {
+					l, err := s.OpenLog(storage.PartitionID{}, false)
+					require.NoError(t, err)
+					next := int64(-1)
+					require.NoError(t, l.Batches(0, func(b storage.Batch) bool {
+						if next >= 0 {
+							require.Equal(t, next, b.BaseOffset)
+						}
+						next = b.LastOffset + 1
+						return true
+					}))
+					h, b := storagetest.Batch(l.EndOffset(), l.EndOffset(), 1, 100)
+					require.NoError(t, l.Append(h, b))
+				})
+			},
+		})
+	})
+}
+
 func TestFlushIntervalFlushes(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s, err := OpenFS(fs, "dir", small(FlushInterval(time.Millisecond)))

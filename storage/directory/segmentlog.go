@@ -124,25 +124,22 @@ func (l *segmentLog) findFirst() (err error) {
 
 // dropSegments removes the segments that lie wholly below an offset.
 func (l *segmentLog) dropSegments(offset int64) error {
-	for len(l.segments) > 0 && l.segments[0].last < offset && l.segments[0].base < offset {
-		if err := l.remove(l.segments[0]); err != nil {
-			return err
-		}
-		l.segments = slices.Delete(l.segments, 0, 1)
-		l.first = 0
+	n := 0
+	for n < len(l.segments) && l.segments[n].last < offset && l.segments[n].base < offset {
+		n++
 	}
-	return nil
+	return l.removeSegments(0, n)
 }
 
-// remove removes a segment's file. The flushing lock keeps a flush from using it meanwhile.
+// remove removes a segment's file, on the disk too before another one goes: a power loss brings back none that lies beyond one that is gone. The flushing
+// lock keeps a flush from using it meanwhile.
 func (l *segmentLog) remove(seg *segment) error {
 	l.store.flushing.Lock()
 	defer l.store.flushing.Unlock()
 	if err := seg.remove(); err != nil {
 		return err
 	}
-	l.store.wrote(seg, l.dir)
-	return nil
+	return syncDir(l.store.fs, l.dir)
 }
 
 func (l *segmentLog) Append(header *protocol.BatchHeader, batch []byte) error {
@@ -181,8 +178,8 @@ func (l *segmentLog) active(base int64, n int) (*segment, error) {
 		if seg.fits(base, n, limit) && !(l.rolled && seg.size > 0) {
 			return seg, nil
 		}
-		// A log's last segment alone may end in an incomplete write, so the one before is made safe first.
-		if err := l.store.flushSegment(seg); err != nil {
+		// A log's last segment alone may be lost or end in an incomplete write, so the one before is made safe first.
+		if err := l.flush(seg); err != nil {
 			return nil, err
 		}
 	}
@@ -204,6 +201,22 @@ func (l *segmentLog) active(base int64, n int) (*segment, error) {
 	l.rolled = false
 	l.store.wrote(seg, append(dirs, l.dir)...)
 	return seg, nil
+}
+
+// flush writes a segment and its name to the disk, whatever the policy is: a power loss costs the end of a log, never what lies before it.
+func (l *segmentLog) flush(seg *segment) error {
+	l.store.flushing.Lock()
+	defer l.store.flushing.Unlock()
+	err := seg.sync()
+	for _, dir := range []string{l.dir, l.store.logsDir()} {
+		if err == nil {
+			err = syncDir(l.store.fs, dir)
+		}
+	}
+	if err != nil {
+		return l.store.fail(err)
+	}
+	return nil
 }
 
 func (l *segmentLog) Roll() { l.rolled = true }

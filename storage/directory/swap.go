@@ -97,9 +97,6 @@ func (l *segmentLog) removeSegments(from, to int) error {
 			return err
 		}
 		l.segments = slices.Delete(l.segments, from, from+1)
-		if err := syncDir(l.store.fs, l.dir); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -160,9 +157,6 @@ func (l *segmentLog) finishSwap(from, to int, path string, replaced []*segment) 
 	l.segments = slices.Replace(l.segments, from, to, seg)
 	for _, old := range replaced {
 		err = errors.Join(err, l.remove(old))
-	}
-	if err == nil {
-		err = syncDir(fs, l.dir)
 	}
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ type Flush time.Duration
 
 const (
 	// FlushNever leaves it to the operating system, which is Kafka's default: a power loss costs what it had not
-	// written yet.
+	// written yet of the last segment of each log. A segment is flushed as the next one begins, as Kafka does.
 	FlushNever Flush = 0
 	// FlushAlways flushes before an answer (Kafka: log.flush.interval.messages=1): a power loss costs nothing that
 	// was answered. Answers that wait at the same time share a flush.
@@ -147,19 +147,6 @@ func (s *store) flushInterval() {
 	if err := s.push(true); err != nil {
 		s.log.Error("flush failed", "dir", s.dir, "error", err)
 	}
-}
-
-// flushSegment makes one segment safe where the policy says that anything is.
-func (s *store) flushSegment(seg *segment) error {
-	if s.options.Flush == FlushNever {
-		return nil
-	}
-	s.flushing.Lock()
-	defer s.flushing.Unlock()
-	if err := seg.sync(); err != nil {
-		return s.fail(err)
-	}
-	return nil
 }
 
 func (s *store) stopTimer() {
