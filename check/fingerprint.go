@@ -138,7 +138,7 @@ func (w *world) producerSign(p int8) uint64 {
 }
 
 // ascending tells whether an order puts signs so that none is before a lower one.
-func ascending(order []int8, signs *[3]uint64) bool {
+func ascending(order []int8, signs *[maxMembers]uint64) bool {
 	for i, a := range order {
 		for j, b := range order {
 			if a < b && signs[i] > signs[j] {

@@ -21,7 +21,7 @@ const (
 )
 
 // held is ten records that the application keeps.
-var held = Setup{Explicit: true, Records: 10, Headers: holdAll}
+var held = Setup{Explicit: true, Records: 10, Headers: holdAll(100)}
 
 // list selects records of t-0 by their offsets.
 func list(offsets ...int64) (sel [][3]any) {
@@ -35,7 +35,7 @@ func (s *Stage) ack(do string, sel any) {
 	s.Do(10*time.Second, driver.Op{"op": "ack", "do": do, "sel": sel}, "acked")
 }
 
-// sent waits until an acknowledgement of a record is on the wire, and fails where it is another one.
+// sentOnce waits until an acknowledgement of a record is on the wire, and fails where it is another one or there are two.
 func (s *Stage) sentOnce(mark int, offset int64, want ...int8) {
 	s.Await(8*time.Second, fmt.Sprintf("an acknowledgement of record %d", offset), func() bool { return len(s.TypesOf(mark, 0, offset)) > 0 })
 	if got := s.TypesOf(mark, 0, offset); len(got) > 1 || !slices.Contains(want, got[0]) {
@@ -141,7 +141,7 @@ var acknowledging = []Case{
 		}
 	}},
 	{ID: "ack.11", Level: conformance.Must, Says: "the acknowledgements of one partition fail, those of another do not: one failing result, and nothing is sent again", Source: acknowledgement, Needs: explicit,
-		Setup: Setup{Explicit: true, Topics: map[string]int{"t": 2}, Records: 10, Headers: holdAll}, Within: 60 * time.Second, run: func(s *Stage) {
+		Setup: Setup{Explicit: true, Topics: map[string]int{"t": 2}, Records: 10, Headers: holdAll(100)}, Within: 60 * time.Second, run: func(s *Stage) {
 			s.hold(20)
 			from := len(s.Events())
 			both := "api=%s topic=t partition=0 level=%s error=121 times=1"
@@ -204,7 +204,7 @@ var acknowledging = []Case{
 		}
 	}},
 	{ID: "ack.16", Level: conformance.Should, Says: "records are acknowledged while a ShareFetch waits for 5 s: they are at the broker within 5.5 s", Source: acknowledgement, Needs: explicit,
-		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll, Props: map[string]any{"max_wait_ms": 5000}}, Within: 60 * time.Second, run: func(s *Stage) {
+		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll(100), Props: map[string]any{"max_wait_ms": 5000}}, Within: 60 * time.Second, run: func(s *Stage) {
 			s.hold(10)
 			mark, at := s.Mark(), time.Now()
 			s.settleHeld("accept")

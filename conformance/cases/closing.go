@@ -24,7 +24,7 @@ var locks = []Case{
 		s.Resumes(15 * time.Second)
 	}},
 	{ID: "lck.05", Level: conformance.Must, Says: "the application takes longer for each poll than a lock lasts: its acknowledgements fail or come in time for another delivery, and the client goes on", Source: kip932, Needs: explicit,
-		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll}, Expects: []string{"share.ack.done"}, Within: 120 * time.Second, run: func(s *Stage) {
+		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll(100)}, Expects: []string{"share.ack.done"}, Within: 120 * time.Second, run: func(s *Stage) {
 			for range 5 {
 				s.Do(20*time.Second, driver.Op{"op": "poll", "n": 1}, "polled")
 				s.Pass(lockDuration * 12 / 10)
@@ -55,7 +55,7 @@ func (s *Stage) closes(within time.Duration) {
 	s.left(mark, time.Second)
 }
 
-// left after the process has ended: what is on the wire is all there is.
+// saysGoodbye tells whether the client has left the group, once its process has ended: what is on the wire is all there is.
 func (s *Stage) saysGoodbye(mark int) bool {
 	return s.first(mark, heartbeatKey, func(x *Seen) bool { return beatOf(x).MemberEpoch < 0 }) != nil
 }

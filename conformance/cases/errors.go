@@ -241,24 +241,14 @@ func (e *errorCase) in(x *Seen) bool {
 		if e.level.name == "e78" {
 			return p.ErrorCode == e.code
 		}
-		for _, t := range p.Topics {
-			for _, part := range t.Partitions {
-				if e.level.name == "p78" && part.ErrorCode == e.code || e.level.name == "a78" && part.AcknowledgeErrorCode == e.code {
-					return true
-				}
-			}
-		}
+		return eachPart(p, func(part *part) bool {
+			return e.level.name == "p78" && part.ErrorCode == e.code || e.level.name == "a78" && part.AcknowledgeErrorCode == e.code
+		})
 	case *kmsg.ShareAcknowledgeResponse:
 		if e.level.name == "e79" {
 			return p.ErrorCode == e.code
 		}
-		for _, t := range p.Topics {
-			for _, part := range t.Partitions {
-				if part.ErrorCode == e.code {
-					return true
-				}
-			}
-		}
+		return refuses(p, e.code)
 	}
 	return false
 }
@@ -380,16 +370,11 @@ func (s *Stage) deliveredAfter(x *Seen, partition int32, offset int64, before *S
 		if p == nil || y.Answered.After(before.At) || !y.Answered.After(x.Answered) {
 			return false
 		}
-		for _, t := range p.Topics {
-			for _, part := range t.Partitions {
-				for _, a := range part.AcquiredRecords {
-					if part.Partition == partition && a.FirstOffset <= offset && offset <= a.LastOffset {
-						return true
-					}
-				}
-			}
-		}
-		return false
+		return eachPart(p, func(part *part) bool {
+			return part.Partition == partition && slices.ContainsFunc(part.AcquiredRecords, func(a kmsg.ShareFetchResponseTopicPartitionAcquiredRecord) bool {
+				return a.FirstOffset <= offset && offset <= a.LastOffset
+			})
+		})
 	}) != nil
 }
 

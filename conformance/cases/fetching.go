@@ -76,7 +76,7 @@ var fetching = []Case{
 		if !slices.ContainsFunc(s.Events(), func(e driver.Event) bool { return e.Ev == "lock" }) {
 			panic(stop{Skip, "the driver does not tell the acquisition lock timeout"})
 		}
-		s.alter(32, groupID, map[string]string{"share.record.lock.duration.ms": "20000"})
+		s.alter(kmsg.ConfigResourceTypeGroupConfig, groupID, map[string]string{"share.record.lock.duration.ms": "20000"})
 		from := len(s.Events())
 		s.Resumes(10 * time.Second)
 		s.Resumes(10 * time.Second)
@@ -90,7 +90,7 @@ var fetching = []Case{
 		}
 	}},
 	{ID: "fet.10", Level: conformance.Should, Says: "the application keeps what it got for 8 s while there are more records: the client does not acquire without end", Source: kip932, Needs: explicit,
-		Setup: Setup{Explicit: true, Records: 3000, Batch: 10, Headers: holdAll, Props: map[string]any{"max_poll_records": 100}}, run: func(s *Stage) {
+		Setup: Setup{Explicit: true, Records: 3000, Batch: 10, Headers: holdAll(100), Props: map[string]any{"max_poll_records": 100}}, run: func(s *Stage) {
 			s.hold(1)
 			mark := s.Mark()
 			s.Wait(8 * time.Second)

@@ -37,13 +37,7 @@ func (s *Stage) hints(f func(p *kmsg.ShareFetchResponse, part *part) bool) {
 		if !ok {
 			return false
 		}
-		changed := false
-		for i := range p.Topics {
-			for j := range p.Topics[i].Partitions {
-				changed = f(p, &p.Topics[i].Partitions[j]) || changed
-			}
-		}
-		return changed
+		return eachPart(p, func(part *part) bool { return f(p, part) })
 	})
 }
 
@@ -133,7 +127,7 @@ var leaders = []Case{
 			s.ResumesAt(12*time.Second, "t", partition)
 		}},
 	{ID: "ldr.07", Level: conformance.Must, Says: "the leader moves while the application has records, which it then acknowledges: to the node that gave them, or they fail", Source: kip932, Needs: explicit,
-		Setup: Setup{Explicit: true, Brokers: 3, Topics: map[string]int{"t": 1}, Records: 10, Config: replicated, Headers: holdAll}, Within: 110 * time.Second, run: func(s *Stage) {
+		Setup: Setup{Explicit: true, Brokers: 3, Topics: map[string]int{"t": 1}, Records: 10, Config: replicated, Headers: holdAll(100)}, Within: 110 * time.Second, run: func(s *Stage) {
 			s.hold(10)
 			from := s.Leader("t", 0)
 			mark := s.Mark()

@@ -241,7 +241,7 @@ var membership = []Case{
 		s.Resumes(10 * time.Second)
 	}},
 	{ID: "mem.12", Level: conformance.Must, Says: "a partition is taken away while its records are not acknowledged: the acknowledgements arrive, and it is not fetched any more", Source: kip932,
-		Needs: []string{driver.Explicit}, Setup: Setup{Explicit: true, Topics: map[string]int{"t": 2}, Records: 10, Headers: holdAll}, run: func(s *Stage) {
+		Needs: []string{driver.Explicit}, Setup: Setup{Explicit: true, Topics: map[string]int{"t": 2}, Records: 10, Headers: holdAll(100)}, run: func(s *Stage) {
 			a := s.Assignments()
 			s.hold(10)
 			id := s.TopicID("t")
@@ -384,7 +384,7 @@ var membership = []Case{
 	}},
 	{ID: "mem.23", Level: conformance.Must, Says: "a heartbeat is answered FENCED_MEMBER_EPOCH once: the client joins again with its id", Source: kip932, run: (&errorCase{&errorLevels[0], 110, fenced, true}).once},
 	{ID: "mem.24", Level: conformance.Must, Says: "a heartbeat is answered UNKNOWN_MEMBER_ID while the application has records: it joins again, and what it acknowledges ends", Source: kip932, Needs: []string{driver.Explicit},
-		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll}, Within: 90 * time.Second, run: func(s *Stage) {
+		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll(100)}, Within: 90 * time.Second, run: func(s *Stage) {
 			s.hold(10)
 			mark := s.Mark()
 			e := errorCase{&errorLevels[0], 25, fenced, true}
@@ -476,14 +476,14 @@ var membership = []Case{
 	}},
 }
 
-// holdAll has the application keep the first records that polls of their own bring.
-var holdAll = func() map[int]string {
+// holdAll has the application keep the first n records, which polls of their own bring.
+func holdAll(n int) map[int]string {
 	all := map[int]string{}
-	for i := range 100 {
+	for i := range n {
 		all[i] = "hold"
 	}
 	return all
-}()
+}
 
 // replicated has topics on all nodes.
 var replicated = map[string]string{"default.replication.factor": "3", "offsets.topic.replication.factor": "3", "share.coordinator.state.topic.replication.factor": "3"}

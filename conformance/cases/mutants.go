@@ -82,10 +82,10 @@ var Mutants = []Mutant{
 	{"fet.11", "it drops a whole answer for the error of a partition", func() proxy.Script {
 		return &mutation{answered: func(x *proxy.Exchange) bool {
 			p, ok := x.Response.(*kmsg.ShareFetchResponse)
-			if !ok || !anyPart(p, func(part *part) bool { return part.ErrorCode != 0 }) {
+			if !ok || !eachPart(p, func(part *part) bool { return part.ErrorCode != 0 }) {
 				return false
 			}
-			anyPart(p, func(part *part) bool { part.Records, part.AcquiredRecords = []byte{}, nil; return false })
+			eachPart(p, func(part *part) bool { part.Records, part.AcquiredRecords = []byte{}, nil; return false })
 			return true
 		}}
 	}},
@@ -114,7 +114,7 @@ var Mutants = []Mutant{
 			if !ok {
 				return false
 			}
-			return anyPart(p, func(part *part) bool {
+			return eachPart(p, func(part *part) bool {
 				kept := part.AcquiredRecords[:0]
 				for _, a := range part.AcquiredRecords {
 					if a.FirstOffset > last {
@@ -171,7 +171,7 @@ var Mutants = []Mutant{
 	{"dat.06", "it delivers markers", func() proxy.Script {
 		return &mutation{answered: func(x *proxy.Exchange) bool {
 			p, ok := x.Response.(*kmsg.ShareFetchResponse)
-			return ok && anyPart(p, func(part *part) bool { return unmark(part.Records) })
+			return ok && eachPart(p, func(part *part) bool { return unmark(part.Records) })
 		}}
 	}},
 	{"lck.04", "it acknowledges when the locks have ended", func() proxy.Script {
@@ -224,36 +224,16 @@ var Mutants = []Mutant{
 	})},
 	{"p78.3.once", "it stops for the error of a partition", deadAfter(func(p kmsg.Response) bool {
 		f, ok := p.(*kmsg.ShareFetchResponse)
-		return ok && anyPart(f, func(part *part) bool { return part.ErrorCode == 3 })
+		return ok && eachPart(f, func(part *part) bool { return part.ErrorCode == 3 })
 	})},
 	{"a79.121.once", "it acknowledges nothing more once an acknowledgement was refused", deadAfter(func(p kmsg.Response) bool {
 		a, ok := p.(*kmsg.ShareAcknowledgeResponse)
-		if !ok {
-			return false
-		}
-		for _, t := range a.Topics {
-			for _, part := range t.Partitions {
-				if part.ErrorCode == 121 {
-					return true
-				}
-			}
-		}
-		return false
+		return ok && refuses(a, 121)
 	})},
 	{"a78.121.once", "it acknowledges nothing more once an acknowledgement of a ShareFetch was refused", deadAfter(func(p kmsg.Response) bool {
 		f, ok := p.(*kmsg.ShareFetchResponse)
-		return ok && anyPart(f, func(part *part) bool { return part.AcknowledgeErrorCode == 121 })
+		return ok && eachPart(f, func(part *part) bool { return part.AcknowledgeErrorCode == 121 })
 	})},
-}
-
-// anyPart calls a function with each partition of an answer, and tells whether it was true for any.
-func anyPart(p *kmsg.ShareFetchResponse, f func(*part) bool) (is bool) {
-	for i := range p.Topics {
-		for j := range p.Topics[i].Partitions {
-			is = f(&p.Topics[i].Partitions[j]) || is
-		}
-	}
-	return is
 }
 
 // dropAcks takes acknowledgements out of a request, and tells whether there were any.
@@ -262,27 +242,27 @@ func dropAcks(q kmsg.Request, drop func(int8) bool) (changed bool) {
 	case *kmsg.ShareAcknowledgeRequest:
 		for i := range q.Topics {
 			for j := range q.Topics[i].Partitions {
-				p := &q.Topics[i].Partitions[j]
-				n := len(p.AcknowledgementBatches)
-				p.AcknowledgementBatches = slices.DeleteFunc(p.AcknowledgementBatches, func(b kmsg.ShareAcknowledgeRequestTopicPartitionAcknowledgementBatch) bool {
+				changed = dropBatches(&q.Topics[i].Partitions[j].AcknowledgementBatches, func(b kmsg.ShareAcknowledgeRequestTopicPartitionAcknowledgementBatch) bool {
 					return slices.ContainsFunc(b.AcknowledgeTypes, drop)
-				})
-				changed = changed || len(p.AcknowledgementBatches) < n
+				}) || changed
 			}
 		}
 	case *kmsg.ShareFetchRequest:
 		for i := range q.Topics {
 			for j := range q.Topics[i].Partitions {
-				p := &q.Topics[i].Partitions[j]
-				n := len(p.AcknowledgementBatches)
-				p.AcknowledgementBatches = slices.DeleteFunc(p.AcknowledgementBatches, func(b kmsg.ShareFetchRequestTopicPartitionAcknowledgementBatch) bool {
+				changed = dropBatches(&q.Topics[i].Partitions[j].AcknowledgementBatches, func(b kmsg.ShareFetchRequestTopicPartitionAcknowledgementBatch) bool {
 					return slices.ContainsFunc(b.AcknowledgeTypes, drop)
-				})
-				changed = changed || len(p.AcknowledgementBatches) < n
+				}) || changed
 			}
 		}
 	}
 	return changed
+}
+
+func dropBatches[B any](batches *[]B, drop func(B) bool) (changed bool) {
+	n := len(*batches)
+	*batches = slices.DeleteFunc(*batches, drop)
+	return len(*batches) < n
 }
 
 // unmark makes ordinary batches of markers, and tells whether there were any.

@@ -32,7 +32,7 @@ func wrongBytes(write func(c net.Conn, frame []byte) error) func(*Stage) {
 	}
 }
 
-// each has as many partitions as nodes, consumed all.
+// allDrained waits until the records of n partitions of t are acknowledged.
 func (s *Stage) allDrained(n int32) {
 	s.Run()
 	for p := range n {

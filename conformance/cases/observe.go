@@ -90,14 +90,16 @@ func (s *Stage) alive() {
 		return
 	}
 	if ended, err := s.driver.Ended(); ended {
-		if i := slices.IndexFunc(s.Events(), func(e driver.Event) bool { return e.Ev == "unsupported" }); i >= 0 {
-			panic(stop{Skip, "the driver has no " + s.Events()[i].What})
+		for _, e := range s.Events() {
+			if e.Ev == "unsupported" {
+				panic(stop{Skip, "the driver has no " + e.What})
+			}
 		}
-		s.Failf("the client's process has ended: %v", ended0(err))
+		s.Failf("the client's process has ended: %v", exitText(err))
 	}
 }
 
-func ended0(err error) string {
+func exitText(err error) string {
 	if err == nil {
 		return "exit status 0"
 	}
@@ -136,7 +138,7 @@ func (s *Stage) event(what string, within time.Duration, from int, match func(dr
 	e, err := s.driver.Await(ctx, from, match)
 	if err != nil {
 		if ended, how := s.driver.Ended(); ended {
-			panic(stop{HarnessFailed, fmt.Sprintf("the driver has ended (%s) before %s", ended0(how), what)})
+			panic(stop{HarnessFailed, fmt.Sprintf("the driver has ended (%s) before %s", exitText(how), what)})
 		}
 		panic(stop{HarnessFailed, fmt.Sprintf("the driver does not say %s within %s", what, within)})
 	}
@@ -221,20 +223,6 @@ func (s *Stage) Settled(topic string, partition int32, offset int64) bool {
 	return false
 }
 
-// StateOf is the state of a record for the leader, "" where it is not in flight.
-func (s *Stage) StateOf(topic string, partition int32, offset int64) string {
-	p, err := s.cluster.InspectSharePartition(groupID, topic, partition)
-	if err != nil {
-		return ""
-	}
-	for _, r := range p.Runs {
-		if r.FirstOffset <= offset && offset <= r.LastOffset {
-			return r.State.String()
-		}
-	}
-	return ""
-}
-
 // Joined waits until the client is a member that has fetched.
 func (s *Stage) Joined(within time.Duration) {
 	s.Await(within, "a share session of a member", func() bool {
@@ -252,7 +240,7 @@ func (s *Stage) steady(within time.Duration) {
 	topic, partition := s.watched()
 	s.Joined(within)
 	s.Await(within, "a record that was delivered and acknowledged", func() bool {
-		return s.Settled(topic, partition, 0) && slices.ContainsFunc(s.Delivered(), func(driver.Event) bool { return true })
+		return s.Settled(topic, partition, 0) && len(s.Delivered()) > 0
 	})
 	s.Await(within, "a share session that goes on", func() bool {
 		return s.first(0, shareFetchKey, func(x *Seen) bool { return x.Response != nil && fetchOf(x).ShareSessionEpoch >= 2 }) != nil

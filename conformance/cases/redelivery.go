@@ -114,7 +114,7 @@ var redelivery = []Case{
 			s.settleHeld("accept")
 			s.Tell(driver.Op{"op": "ack", "do": "accept", "sel": "all"})
 			s.Pass(lockDuration + time.Second)
-			s.alter(32, groupID, nil)
+			s.alter(kmsg.ConfigResourceTypeGroupConfig, groupID, nil)
 			deadline := time.Now().Add(30 * time.Second)
 			for !s.Settled("t", 0, 9) && time.Now().Before(deadline) {
 				s.Tell(driver.Op{"op": "poll", "n": 1})

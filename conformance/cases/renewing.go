@@ -90,7 +90,7 @@ var renewing = []Case{
 			s.Failf("record 0 is acknowledged with the types %v", types)
 		}
 	}},
-	{ID: "rnw.06", Level: conformance.Must, Says: "renewals are switched off: the application is told, and nothing is renewed without end", Source: "KIP-1222", Needs: renews, Setup: Setup{Explicit: true, Records: 10, Headers: holdAll, Group: map[string]string{"share.renew.acknowledge.enable": "false"}},
+	{ID: "rnw.06", Level: conformance.Must, Says: "renewals are switched off: the application is told, and nothing is renewed without end", Source: "KIP-1222", Needs: renews, Setup: Setup{Explicit: true, Records: 10, Headers: holdAll(100), Group: map[string]string{"share.renew.acknowledge.enable": "false"}},
 		Within: 60 * time.Second, run: func(s *Stage) {
 			s.hold(10)
 			from := len(s.Events())
@@ -103,7 +103,7 @@ var renewing = []Case{
 				s.Failf("record 0 is renewed %d times", n)
 			}
 		}},
-	{ID: "rnw.07", Level: conformance.Must, Says: "ShareFetch and ShareAcknowledge have version 1, and records are renewed: an error, and no type 4", Source: "KIP-1222", Needs: renews, Setup: Setup{Explicit: true, Records: 10, Headers: holdAll, Late: true}, Within: 90 * time.Second, run: func(s *Stage) {
+	{ID: "rnw.07", Level: conformance.Must, Says: "ShareFetch and ShareAcknowledge have version 1, and records are renewed: an error, and no type 4", Source: "KIP-1222", Needs: renews, Setup: Setup{Explicit: true, Records: 10, Headers: holdAll(100), Late: true}, Within: 90 * time.Second, run: func(s *Stage) {
 		s.versions(-1, 1, 1, shareFetchKey, shareAckKey)
 		s.Launch()
 		s.hold(10)
@@ -161,7 +161,7 @@ var renewing = []Case{
 		s.Run()
 		s.Resumes(15 * time.Second)
 	}},
-	{ID: "rnw.12", Level: conformance.Should, Says: "500 records are renewed, and new ones wait: they come within three polls", Source: "KIP-1222", Needs: renews, Setup: Setup{Explicit: true, Records: 500, Headers: holdMany}, Within: 90 * time.Second, run: func(s *Stage) {
+	{ID: "rnw.12", Level: conformance.Should, Says: "500 records are renewed, and new ones wait: they come within three polls", Source: "KIP-1222", Needs: renews, Setup: Setup{Explicit: true, Records: 500, Headers: holdAll(500)}, Within: 90 * time.Second, run: func(s *Stage) {
 		s.hold(500)
 		s.ack("renew", "all")
 		s.commit()
@@ -177,15 +177,6 @@ var renewing = []Case{
 		s.Failf("three polls bring no new records")
 	}},
 }
-
-// holdMany is holdAll for 500 records.
-var holdMany = func() map[int]string {
-	all := map[int]string{}
-	for i := range 500 {
-		all[i] = "hold"
-	}
-	return all
-}()
 
 var modes = []Case{
 	{ID: "mod.01", Level: conformance.Must, Says: "record_limit with 5 records, batches of 100: each poll brings 5 at most, and all records come", Source: "KIP-1206", Needs: []string{driver.RecordLimit}, Setup: Setup{Batch: 100, Props: map[string]any{"acquire_mode": "record_limit", "max_poll_records": 5}}, Within: 60 * time.Second,

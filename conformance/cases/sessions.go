@@ -54,18 +54,30 @@ func (s *Stage) settleHeld(do string) {
 
 func (s *Stage) commit() { s.Do(70*time.Second, driver.Op{"op": "commit", "how": "sync"}, "done") }
 
-// parts are the partitions of an answer to a ShareFetch.
-func parts(x *proxy.Exchange, f func(topic *kmsg.ShareFetchResponseTopic, p *kmsg.ShareFetchResponseTopicPartition) bool) (changed bool) {
+// parts calls a function with the partitions of an answer to a ShareFetch, and tells whether it was true for any.
+func parts(x *proxy.Exchange, f func(topic *kmsg.ShareFetchResponseTopic, p *part) bool) (is bool) {
 	p, ok := x.Response.(*kmsg.ShareFetchResponse)
 	if !ok {
 		return false
 	}
 	for i := range p.Topics {
 		for j := range p.Topics[i].Partitions {
-			changed = f(&p.Topics[i], &p.Topics[i].Partitions[j]) || changed
+			is = f(&p.Topics[i], &p.Topics[i].Partitions[j]) || is
 		}
 	}
-	return changed
+	return is
+}
+
+// eachPart is parts without the topics.
+func eachPart(p *kmsg.ShareFetchResponse, f func(*part) bool) (is bool) {
+	return parts(&proxy.Exchange{Response: p}, func(_ *kmsg.ShareFetchResponseTopic, p *part) bool { return f(p) })
+}
+
+// refuses tells whether an answer to a ShareAcknowledge has an error for a partition.
+func refuses(p *kmsg.ShareAcknowledgeResponse, code int16) bool {
+	return slices.ContainsFunc(p.Topics, func(t kmsg.ShareAcknowledgeResponseTopic) bool {
+		return slices.ContainsFunc(t.Partitions, func(part kmsg.ShareAcknowledgeResponseTopicPartition) bool { return part.ErrorCode == code })
+	})
 }
 
 var explicit = []string{driver.Explicit}
@@ -101,9 +113,9 @@ var sessions = []Case{
 		s.steady(15 * time.Second)
 	}},
 	{ID: "ses.06", Level: conformance.Must, Says: "ShareAcknowledge is answered SHARE_SESSION_NOT_FOUND: a new session without the acknowledgements, each of which ends", Source: fetchSession, Needs: explicit,
-		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll}, Within: 110 * time.Second, run: func(s *Stage) { s.lostAtAcknowledge(122) }},
+		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll(100)}, Within: 110 * time.Second, run: func(s *Stage) { s.lostAtAcknowledge(122) }},
 	{ID: "ses.07", Level: conformance.Must, Says: "ShareAcknowledge is answered INVALID_SHARE_SESSION_EPOCH while the records are held: as SHARE_SESSION_NOT_FOUND", Source: fetchSession, Needs: explicit,
-		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll}, Within: 110 * time.Second, run: func(s *Stage) { s.lostAtAcknowledge(123) }},
+		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll(100)}, Within: 110 * time.Second, run: func(s *Stage) { s.lostAtAcknowledge(123) }},
 	{ID: "ses.08", Level: conformance.Must, Says: "the connection is closed while there is nothing to fetch: a new session on the next one", Source: fetchSession, run: func(s *Stage) {
 		s.Steady()
 		s.Next(15*time.Second, 0, shareFetchKey, "a session epoch of 5", func(x *Seen) bool { return fetchOf(x).ShareSessionEpoch >= 5 })
@@ -149,7 +161,7 @@ var sessions = []Case{
 		s.Resumes(10 * time.Second)
 	}},
 	{ID: "ses.12", Level: conformance.Must, Says: "the broker restarts and metadata has no leader once while the application holds records: each acknowledgement ends once", Source: fetchSession, Needs: explicit,
-		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll}, Within: 110 * time.Second, run: func(s *Stage) {
+		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll(100)}, Within: 110 * time.Second, run: func(s *Stage) {
 			s.hold(10)
 			done := &atomic.Bool{}
 			s.Edit(func(x *proxy.Exchange) bool {
@@ -172,7 +184,7 @@ var sessions = []Case{
 			s.Resumes(20 * time.Second)
 		}},
 	{ID: "ses.13", Level: conformance.Must, Says: "the broker restarts, the leader is the same, and the application acknowledges: each acknowledgement has a result", Source: "KAFKA-20330", Needs: explicit,
-		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll}, Within: 110 * time.Second, run: func(s *Stage) {
+		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll(100)}, Within: 110 * time.Second, run: func(s *Stage) {
 			s.hold(10)
 			from := len(s.Events())
 			s.restart()
@@ -187,7 +199,7 @@ var sessions = []Case{
 	{ID: "ses.14", Level: conformance.Must, Says: "an answer has records of a partition that was never asked for: they are ignored or given back", Source: "a hostile broker", run: func(s *Stage) {
 		s.Steady()
 		done := s.once(shareFetchKey, func(x *proxy.Exchange) bool {
-			return parts(x, func(t *kmsg.ShareFetchResponseTopic, p *kmsg.ShareFetchResponseTopicPartition) bool {
+			return parts(x, func(t *kmsg.ShareFetchResponseTopic, p *part) bool {
 				if len(p.AcquiredRecords) == 0 || len(t.Partitions) != 1 {
 					return false
 				}
@@ -227,7 +239,7 @@ var sessions = []Case{
 		}},
 	{ID: "ses.16", Level: conformance.Must, Says: "an answer has a partition twice, with some of its records each: no record is delivered or acknowledged twice", Source: "a hostile broker", Setup: Setup{Records: 10, Late: true}, run: func(s *Stage) {
 		done := s.once(shareFetchKey, func(x *proxy.Exchange) bool {
-			return parts(x, func(t *kmsg.ShareFetchResponseTopic, p *kmsg.ShareFetchResponseTopicPartition) bool {
+			return parts(x, func(t *kmsg.ShareFetchResponseTopic, p *part) bool {
 				if len(t.Partitions) != 1 || len(p.AcquiredRecords) != 1 || p.AcquiredRecords[0].LastOffset != 9 {
 					return false
 				}
@@ -267,7 +279,7 @@ var sessions = []Case{
 		s.Resumes(75 * time.Second)
 	}},
 	{ID: "ses.19", Level: conformance.Should, Says: "records are acknowledged while a ShareFetch waits: the acknowledgement is sent within a second behind it", Source: "franz-go#922", Needs: explicit,
-		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll}, run: func(s *Stage) {
+		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll(100)}, run: func(s *Stage) {
 			s.hold(10)
 			mark := s.Mark()
 			at := time.Now()

@@ -28,7 +28,7 @@ func bytesOf(first, last int64, offsets []int64, f func(*protocol.BatchBuilder))
 	}
 	for _, o := range offsets {
 		b.SkipTo(int32(o - first))
-		if err := b.Append(1, nil, fmt.Append(nil, o)); err != nil {
+		if err := b.Append(1, nil, valueOf(o)); err != nil {
 			panic(err)
 		}
 	}
@@ -93,6 +93,13 @@ func (s *Stage) gone(offsets []int64) {
 			}
 		}
 	}
+}
+
+// goneFor checks it once the client has had the time to acknowledge them, and lets their locks end.
+func (s *Stage) goneFor(offsets []int64) {
+	s.Wait(2 * time.Second)
+	s.gone(offsets)
+	s.Pass(lockDuration + time.Second)
 }
 
 // damaged is a case with three batches of ten, of which the second is damaged.
@@ -238,9 +245,7 @@ var shapes = []Case{
 		return slices.Concat(bytesOf(0, 9, span(0, 9), nil), tail[:len(tail)/2])
 	}, func(s *Stage) {
 		s.types(10*time.Second, span(0, 9), accept)
-		s.Wait(2 * time.Second)
-		s.gone(span(10, 19))
-		s.Pass(lockDuration + time.Second)
+		s.goneFor(span(10, 19))
 		s.Resumes(15 * time.Second)
 	})),
 	shapeCase("dat.19", conformance.Should, "a batch has magic 3, and a good one follows: the good one is delivered", 20, shape(20, func() []byte {
@@ -248,9 +253,7 @@ var shapes = []Case{
 		first[16] = 3
 		return slices.Concat(first, bytesOf(10, 19, span(10, 19), nil))
 	}, func(s *Stage) {
-		s.Wait(2 * time.Second)
-		s.gone(span(0, 9))
-		s.Pass(lockDuration + time.Second)
+		s.goneFor(span(0, 9))
 		s.Await(15*time.Second, "the delivery of record 19", func() bool { return s.Times("t", 0, 19) > 0 })
 	})),
 	{ID: "dat.21", Level: conformance.Must, Says: "records have a null key, a null value, an empty value, 100 headers and a header with a null value: they are delivered as they are", Source: batches, Setup: Setup{Records: -1}, run: func(s *Stage) {
@@ -280,9 +283,7 @@ var shapes = []Case{
 		binary.BigEndian.PutUint32(first[57:], 10)
 		return slices.Concat(sealed(first), bytesOf(10, 19, span(10, 19), nil))
 	}, func(s *Stage) {
-		s.Wait(2 * time.Second)
-		s.gone(span(5, 9))
-		s.Pass(lockDuration + time.Second)
+		s.goneFor(span(5, 9))
 		s.Resumes(15 * time.Second)
 	})),
 	shapeCase("dat.24", conformance.Should, "a batch has a wrong checksum and says that it ends at 2^31: memory stays bounded, and nothing is acknowledged that was not acquired", 10, shape(10, func() []byte {

@@ -27,19 +27,21 @@ import (
 
 // Keys of APIs that cases speak of.
 const (
-	produceKey        int16 = 0
-	fetchKey          int16 = 1
-	metadataKey       int16 = 3
-	findKey           int16 = 10
-	apiVersionsKey    int16 = 18
-	heartbeatKey      int16 = 76
-	shareFetchKey     int16 = 78
-	shareAckKey       int16 = 79
-	alterConfigsKey   int16 = 44
-	defaultTopic            = "t"
-	groupID                 = "judged"
-	lockDuration            = 15 * time.Second
-	heartbeatInterval       = time.Second
+	produceKey     int16 = 0
+	fetchKey       int16 = 1
+	metadataKey    int16 = 3
+	findKey        int16 = 10
+	apiVersionsKey int16 = 18
+	heartbeatKey   int16 = 76
+	shareFetchKey  int16 = 78
+	shareAckKey    int16 = 79
+)
+
+// What every case has.
+const (
+	defaultTopic = "t"
+	groupID      = "judged"
+	lockDuration = 15 * time.Second
 )
 
 // Stage is the cluster, the client and all that has passed between them, of one case.
@@ -50,7 +52,7 @@ type Stage struct {
 	clock   *clock.Paced
 	cluster *kshare.Cluster
 	proxy   *proxy.Proxy
-	entry   *proxy.Proxy // where the client connects to: the proxy, or a mutant in front of it
+	mutant  *proxy.Proxy // in front of it, nil without
 	judge   *live.Judge
 	frames  frameBuffer
 
@@ -139,24 +141,32 @@ func open(ctx context.Context, c *Case, o *Options) (*Stage, error) {
 	for name, level := range c.Setup.Features {
 		opts = append(opts, kshare.WithFeature(name, level))
 	}
-	var err error
-	if s.cluster, err = kshare.Start(opts...); err != nil {
-		s.clock.Close()
-		return nil, err
-	}
-	s.judge = live.New(conformance.Options{}, clock.Machine{}, &s.frames)
-	s.proxy, err = proxy.Start(ctx, proxy.Options{Upstream: s.cluster.Addrs(), Listen: "127.0.0.1:0", Dial: s.cluster.Dial, Tap: s.judge, Script: s})
+	err := s.openCluster(opts, o)
 	if err != nil {
-		return nil, errors.Join(err, s.cluster.Close())
-	}
-	s.entry = s.proxy
-	if o.Mutant != nil {
-		s.entry, err = proxy.Start(ctx, proxy.Options{Upstream: s.proxy.Addrs(), Listen: "127.0.0.1:0", Tap: nobody{}, Script: o.Mutant()})
-		if err != nil {
-			return nil, errors.Join(err, s.proxy.Close(), s.cluster.Close())
-		}
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+func (s *Stage) openCluster(opts []kshare.Option, o *Options) (err error) {
+	if s.cluster, err = kshare.Start(opts...); err != nil {
+		return err
+	}
+	s.judge = live.New(conformance.Options{}, clock.Machine{}, &s.frames)
+	s.proxy, err = proxy.Start(s.ctx, proxy.Options{Upstream: s.cluster.Addrs(), Listen: "127.0.0.1:0", Dial: s.cluster.Dial, Tap: s.judge, Script: s})
+	if err != nil || o.Mutant == nil {
+		return err
+	}
+	s.mutant, err = proxy.Start(s.ctx, proxy.Options{Upstream: s.proxy.Addrs(), Listen: "127.0.0.1:0", Tap: nobody{}, Script: o.Mutant()})
+	return err
+}
+
+// entry is where the client connects to.
+func (s *Stage) entry() *proxy.Proxy {
+	if s.mutant != nil {
+		return s.mutant
+	}
+	return s.proxy
 }
 
 // nobody is told nothing.
@@ -179,13 +189,17 @@ func (s *Stage) close() error {
 	if s.driver != nil {
 		s.driver.Stop(0)
 	}
-	var err error
-	if s.entry != s.proxy {
-		err = s.entry.Close()
+	var errs []error
+	for _, p := range []*proxy.Proxy{s.mutant, s.proxy} {
+		if p != nil {
+			errs = append(errs, p.Close())
+		}
 	}
-	err = errors.Join(err, s.proxy.Close(), s.cluster.Close())
+	if s.cluster != nil {
+		errs = append(errs, s.cluster.Close())
+	}
 	s.clock.Close()
-	return err
+	return errors.Join(errs...)
 }
 
 // perform runs the case and returns its verdict.
@@ -220,7 +234,7 @@ func (s *Stage) perform() (end stop) {
 func (s *Stage) prepare() {
 	group := map[string]string{"share.auto.offset.reset": "earliest"}
 	maps.Copy(group, s.c.Setup.Group)
-	s.alter(32, groupID, group)
+	s.alter(kmsg.ConfigResourceTypeGroupConfig, groupID, group)
 	batch := s.c.Setup.Batch
 	if batch == 0 {
 		batch = 10
@@ -261,7 +275,7 @@ func (s *Stage) Launch() {
 		names = slices.Sorted(maps.Keys(s.topicsOfSetup()))
 	}
 	s.driver, err = driver.Start(s.argv, map[string]string{
-		"KSJ_BOOTSTRAP": strings.Join(s.entry.Addrs(), ","), "KSJ_GROUP": groupID, "KSJ_TOPICS": strings.Join(names, ","), "KSJ_KIND": kind, "KSJ_ACK": ack,
+		"KSJ_BOOTSTRAP": strings.Join(s.entry().Addrs(), ","), "KSJ_GROUP": groupID, "KSJ_TOPICS": strings.Join(names, ","), "KSJ_KIND": kind, "KSJ_ACK": ack,
 		"KSJ_PROPS": string(text), "KSJ_CASE": s.c.ID,
 	})
 	if err != nil {
@@ -416,11 +430,11 @@ func (s *Stage) ask(node int32, q kmsg.Request) kmsg.Response {
 }
 
 // alter sets configurations of a resource.
-func (s *Stage) alter(kind int8, name string, values map[string]string) {
+func (s *Stage) alter(kind kmsg.ConfigResourceType, name string, values map[string]string) {
 	q := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	q.Version = 1
 	r := kmsg.NewIncrementalAlterConfigsRequestResource()
-	r.ResourceType, r.ResourceName = kmsg.ConfigResourceType(kind), name
+	r.ResourceType, r.ResourceName = kind, name
 	for _, k := range slices.Sorted(maps.Keys(values)) {
 		v := values[k]
 		r.Configs = append(r.Configs, kmsg.IncrementalAlterConfigsRequestResourceConfig{Name: k, Value: &v})
@@ -474,7 +488,7 @@ func (s *Stage) Produce(topic string, partition int32, n int, headers ...string)
 				all = append(all, protocol.Header{Key: []byte("ksj2"), Value: []byte(again)})
 			}
 		}
-		if err := b.Append(s.clock.Now().UnixMilli(), nil, fmt.Append(nil, offset), all...); err != nil {
+		if err := b.Append(s.clock.Now().UnixMilli(), nil, valueOf(offset), all...); err != nil {
 			panic(err)
 		}
 	}
