@@ -172,9 +172,9 @@ var memberRules = []Rule{
 				x.right()
 			})
 		})},
-	{ID: "share.member.leave.2", Level: Must, Source: "KIP-932", Says: "A member that has left sends nothing until it joins again.", checks: checks{request: func(x *exam, r *request) {
+	{ID: "share.member.leave.2", Level: Must, Source: "KIP-932", Says: "A member that has left sends nothing until it joins again, unless it ends a session.", checks: checks{request: func(x *exam, r *request) {
 		m := r.member
-		if m == nil || !m.left.is() {
+		if m == nil || !m.left.is() || r.share != nil && r.share.epoch == -1 { // the end of a session is late by share.member.leave.1
 			return
 		}
 		switch q, ok := r.q.(*kmsg.ShareGroupHeartbeatRequest); {

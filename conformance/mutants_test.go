@@ -345,7 +345,7 @@ var memberMutants = []mutant{
 		c.beat(c.heartbeat(c.epoch))
 		c.beat(c.heartbeat(c.epoch))
 	}},
-	{rule: "share.member.leave.1", what: "closes its sessions long after it has left", also: []string{"share.member.leave.2"}, run: func(c *consumer) {
+	{rule: "share.member.leave.1", what: "closes its sessions long after it has left", run: func(c *consumer) {
 		c.steady()
 		c.beat(c.heartbeat(-1))
 		c.wait(time.Second)

@@ -80,7 +80,7 @@ func Family(id string) string {
 
 // All are all cases, in the order of their families.
 func All() []Case {
-	all := slices.Concat(negotiation, membership, sessions, fetching, acknowledging, renewing, modes, redelivery, leaders, nodes, topics, shapes, locks, closing, groups, producers, errorCases())
+	all := slices.Concat(negotiation, membership, sessions, fetching, acknowledging, renewing, modes, redelivery, leaders, nodes, topics, shapes, locks, closing, groups, producers, startingCases(), errorCases())
 	for i := range all {
 		if c := &all[i]; c.Within == 0 {
 			c.Within = 30 * time.Second

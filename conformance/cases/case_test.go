@@ -18,7 +18,7 @@ import (
 func TestCasesAreComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range All() {
-		assert.Regexp(t, regexp.MustCompile(`^[a-z]{3}\.[0-9]{2}(\.-?[0-9]+)?$|^[eap]7[689]\.-?[0-9]+\.(once|ever|join)$`), c.ID)
+		assert.Regexp(t, regexp.MustCompile(`^[a-z]{3}\.[0-9]{2}(\.-?[0-9]+)?$|^(e(fc|md|av)|[eap]7[689])\.-?[0-9]+\.(once|ever|join)$`), c.ID)
 		assert.False(t, seen[c.ID], "%s is there twice", c.ID)
 		seen[c.ID] = true
 		assert.NotEmpty(t, c.Says, c.ID)

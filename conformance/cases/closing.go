@@ -23,6 +23,27 @@ var locks = []Case{
 		s.Run()
 		s.Resumes(15 * time.Second)
 	}},
+	{ID: "lck.02", Level: conformance.Must, Says: "the locks end while the application has the records, and another member gets them: the application's acknowledgements fail, are not sent again, and that member's count", Source: kip932, Needs: explicit, Setup: held, Expects: []string{"share.ack.done"}, Within: 60 * time.Second, run: func(s *Stage) {
+		s.hold(10)
+		from := len(s.Events())
+		s.Pass(lockDuration + time.Second)
+		other := s.rival()
+		defer other.close()
+		taken := other.take(10)
+		if len(taken) == 0 {
+			s.Inconclusivef("the client has the records again before the other member")
+		}
+		s.settleHeld("accept")
+		s.Told(5*time.Second, from)
+		s.Wait(2 * time.Second)
+		for _, r := range taken {
+			if code := other.accept(r.FirstOffset, r.LastOffset); code != 0 {
+				s.Failf("the other member's acknowledgement of %d to %d fails with %d", r.FirstOffset, r.LastOffset, code)
+			}
+		}
+		s.Run()
+		s.Resumes(15 * time.Second)
+	}},
 	{ID: "lck.05", Level: conformance.Must, Says: "the application takes longer for each poll than a lock lasts: its acknowledgements fail or come in time for another delivery, and the client goes on", Source: kip932, Needs: explicit,
 		Setup: Setup{Explicit: true, Records: 10, Headers: holdAll(100)}, Expects: []string{"share.ack.done"}, Within: 120 * time.Second, run: func(s *Stage) {
 			for range 5 {
@@ -133,6 +154,23 @@ var closing = []Case{
 		s.closeDriver(15 * time.Second)
 		for _, e := range s.troubles(from) {
 			s.Failf("closing fails: %s", e.Text)
+		}
+	}},
+	{ID: "cls.08", Level: conformance.Must, Says: "the client is closed twice: nothing is sent behind the first time", Source: closeText, Expects: closingQuiet, Within: 40 * time.Second, run: func(s *Stage) {
+		s.Steady()
+		mark := s.Mark()
+		s.closing = true
+		e := s.Do(20*time.Second, driver.Op{"op": "close", "ms": 5000, "times": 2}, "closed")
+		if e.N != 2 {
+			panic(stop{Skip, "the driver cannot close twice"})
+		}
+		s.Wait(500 * time.Millisecond)
+		left := s.first(mark, heartbeatKey, func(x *Seen) bool { return beatOf(x).MemberEpoch == -1 })
+		if left == nil {
+			s.Failf("the group is not left")
+		}
+		if again := s.first(left.N+1, heartbeatKey, nil); again != nil {
+			s.Failf("a heartbeat with the epoch %d is sent behind the one that leaves", beatOf(again).MemberEpoch)
 		}
 	}},
 	{ID: "cls.09", Level: conformance.Must, Says: "the client is given 100 ms to close: it returns within 1.5 s", Source: closeText, Expects: closingQuiet, Setup: Setup{Props: map[string]any{"close_timeout_ms": 100}}, run: func(s *Stage) {

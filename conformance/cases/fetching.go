@@ -89,6 +89,23 @@ var fetching = []Case{
 			s.Drained(40*time.Second, "t", p)
 		}
 	}},
+	{ID: "fet.09", Level: conformance.Info, Says: "the application polls no more, and there are new records: how many fetches acquire some", Source: "clients differ", Within: 50 * time.Second, run: func(s *Stage) {
+		s.Run()
+		s.Drained(20*time.Second, "t", 0)
+		s.Do(10*time.Second, driver.Op{"op": "pause"}, "done")
+		mark := s.Mark()
+		for range 10 {
+			s.Produce("t", 0, 10)
+			s.Wait(time.Second)
+		}
+		n := 0
+		for _, x := range s.Since(mark, shareFetchKey) {
+			if p := fetched(x); p != nil && acquiresAny(p) {
+				n++
+			}
+		}
+		s.Tellf("%d fetches acquire records for an application that does not poll", n)
+	}},
 	{ID: "fet.10", Level: conformance.Should, Says: "the application keeps what it got for 8 s while there are more records: the client does not acquire without end", Source: kip932, Needs: explicit,
 		Setup: Setup{Explicit: true, Records: 3000, Batch: 10, Headers: holdAll(100), Props: map[string]any{"max_poll_records": 100}}, run: func(s *Stage) {
 			s.hold(1)

@@ -175,6 +175,36 @@ var leaders = []Case{
 		s.up(node)
 		s.ResumesAt(15*time.Second, "t", partition)
 	}},
+	{ID: "ldr.12", Level: conformance.Should, Says: "the answer names a new leader with an id that is new, and its endpoint, while metadata is slow: it is fetched from there within 5 s", Source: "KIP-951", Setup: threeNodes(1), Within: 40 * time.Second, Expects: []string{"share.session.node.1"}, run: func(s *Stage) {
+		const newID = 99
+		s.Steady()
+		to, mark := s.elsewhere(0), s.Mark()
+		s.OnAsk(func(x *proxy.Exchange) {
+			switch q := x.Request.(type) {
+			case *kmsg.MetadataRequest: // which would tell it too
+				pause(x, 8*time.Second)
+			case *kmsg.ApiVersionsRequest:
+				if q.NodeID == newID { // the broker would say that it is another one
+					q.NodeID, x.Changed = to, true
+				}
+			}
+		})
+		s.hints(func(p *kmsg.ShareFetchResponse, part *part) bool {
+			if part.CurrentLeader.LeaderID != to {
+				return false
+			}
+			part.CurrentLeader.LeaderID = newID
+			for i := range p.NodeEndpoints {
+				if p.NodeEndpoints[i].NodeID == to {
+					p.NodeEndpoints[i].NodeID = newID
+				}
+			}
+			return true
+		})
+		s.move(0, to, true)
+		s.follows(5*time.Second, mark, to, 0)
+		s.Resumes(20 * time.Second)
+	}},
 	{ID: "ldr.13", Level: conformance.Must, Says: "the leader moves while a ShareFetch waits, and it is answered at once: the client moves within 2 s", Source: "KIP-951", Setup: Setup{Brokers: 3, Topics: map[string]int{"t": 1}, Records: 10, Config: replicated, Props: map[string]any{"max_wait_ms": 5000}}, Within: 40 * time.Second,
 		run: func(s *Stage) {
 			s.Steady()

@@ -434,6 +434,19 @@ var membership = []Case{
 		s.sameMember(mark)
 		s.Resumes(10 * time.Second)
 	}},
+	{ID: "mem.29", Level: conformance.Info, Says: "the application takes 8 s for a record, and max.poll.interval is 3 s: what the client does", Source: "clients differ", Needs: []string{driver.Explicit}, Expects: []string{"share.member.leave", "share.member.join", "share.session"},
+		Setup: Setup{Explicit: true, Records: 10, Headers: map[int]string{0: "slow:8000"}, Props: map[string]any{"max_poll_interval_ms": 3000}}, Within: 50 * time.Second, run: func(s *Stage) {
+			s.Run()
+			s.Await(20*time.Second, "the delivery of record 0", func() bool { return s.Times("t", 0, 0) > 0 })
+			mark := s.Mark()
+			s.Wait(9 * time.Second)
+			if s.first(mark, heartbeatKey, func(x *Seen) bool { return beatOf(x).MemberEpoch == -1 }) == nil {
+				s.Tellf("it stays a member")
+			} else {
+				s.Tellf("it leaves the group")
+			}
+			s.Resumes(20 * time.Second)
+		}},
 	{ID: "mem.30", Level: conformance.Must, Says: "client.rack is set: the heartbeat that joins has it", Source: kip932, Setup: Setup{Props: map[string]any{"rack": "r1"}}, run: func(s *Stage) {
 		s.Run()
 		x := s.Next(15*time.Second, 0, heartbeatKey, "a heartbeat", nil)

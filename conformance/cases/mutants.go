@@ -210,6 +210,18 @@ var Mutants = []Mutant{
 			return ok
 		}}
 	}},
+	{"efc.15.once", "it dies where there is no coordinator", deadAfter(func(p kmsg.Response) bool {
+		f, ok := p.(*kmsg.FindCoordinatorResponse)
+		return ok && slices.ContainsFunc(f.Coordinators, func(c kmsg.FindCoordinatorResponseCoordinator) bool { return c.ErrorCode == 15 })
+	})},
+	{"emd.3.once", "it dies where a topic is not known", deadAfter(func(p kmsg.Response) bool {
+		m, ok := p.(*kmsg.MetadataResponse)
+		return ok && slices.ContainsFunc(m.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.ErrorCode == 3 })
+	})},
+	{"eav.-1.once", "it dies where ApiVersions fails", deadAfter(func(p kmsg.Response) bool {
+		v, ok := p.(*kmsg.ApiVersionsResponse)
+		return ok && v.ErrorCode == -1
+	})},
 	{"e76.14.once", "it dies of COORDINATOR_LOAD_IN_PROGRESS", deadAfter(func(p kmsg.Response) bool {
 		b, ok := p.(*kmsg.ShareGroupHeartbeatResponse)
 		return ok && b.ErrorCode == 14

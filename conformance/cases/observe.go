@@ -389,25 +389,34 @@ func (a Ack) typeOf(offset int64) int8 {
 
 // acksIn are the ranges that a request acknowledges.
 func acksIn(x *Seen) (all []Ack) {
-	switch q := x.Request.(type) {
+	eachRange(x.Request, func(topic [16]byte, partition int32, first, last *int64, types []int8) {
+		all = append(all, Ack{topic, partition, *first, *last, types, x})
+	})
+	return all
+}
+
+// eachRange calls a function with the ranges that a request acknowledges, which it may change.
+func eachRange(q kmsg.Request, f func(topic [16]byte, partition int32, first, last *int64, types []int8)) {
+	switch q := q.(type) {
 	case *kmsg.ShareFetchRequest:
 		for _, t := range q.Topics {
 			for _, p := range t.Partitions {
-				for _, b := range p.AcknowledgementBatches {
-					all = append(all, Ack{t.TopicID, p.Partition, b.FirstOffset, b.LastOffset, b.AcknowledgeTypes, x})
+				for i := range p.AcknowledgementBatches {
+					b := &p.AcknowledgementBatches[i]
+					f(t.TopicID, p.Partition, &b.FirstOffset, &b.LastOffset, b.AcknowledgeTypes)
 				}
 			}
 		}
 	case *kmsg.ShareAcknowledgeRequest:
 		for _, t := range q.Topics {
 			for _, p := range t.Partitions {
-				for _, b := range p.AcknowledgementBatches {
-					all = append(all, Ack{t.TopicID, p.Partition, b.FirstOffset, b.LastOffset, b.AcknowledgeTypes, x})
+				for i := range p.AcknowledgementBatches {
+					b := &p.AcknowledgementBatches[i]
+					f(t.TopicID, p.Partition, &b.FirstOffset, &b.LastOffset, b.AcknowledgeTypes)
 				}
 			}
 		}
 	}
-	return all
 }
 
 // Acks are the ranges that were acknowledged since a moment.

@@ -11,6 +11,7 @@ import (
 	"kshare/conformance"
 	"kshare/conformance/driver"
 	"kshare/conformance/proxy"
+	"kshare/protocol"
 )
 
 const (
@@ -84,6 +85,31 @@ func retriedIn(words string, codes ...int16) func(*Stage) {
 	}
 }
 
+// sequencesBeginWithZero checks that the first batch of each partition under each epoch has the sequence 0.
+func (s *Stage) sequencesBeginWithZero() {
+	type sender struct {
+		id        int64
+		epoch     int16
+		partition int32
+	}
+	seen := map[sender]bool{}
+	for _, x := range s.Since(0, produceKey) {
+		for _, t := range x.Request.(*kmsg.ProduceRequest).Topics {
+			for _, p := range t.Partitions {
+				h, err := protocol.ParseBatchHeader(p.Records)
+				if err != nil {
+					s.Failf("a Produce has a batch that cannot be read: %v", err)
+				}
+				from := sender{h.ProducerID, h.ProducerEpoch, p.Partition}
+				if !seen[from] && h.BaseSequence != 0 {
+					s.Failf("the first batch of %s-%d under the epoch %d has the sequence %d", t.Topic, p.Partition, h.ProducerEpoch, h.BaseSequence)
+				}
+				seen[from] = true
+			}
+		}
+	}
+}
+
 const txnText = "KIP-98, KIP-890"
 
 var producers = []Case{
@@ -109,6 +135,25 @@ var producers = []Case{
 			s.Failf("EndTxn has the version %d", x.Version)
 		}
 	}),
+	expecting("txn.add.1", ofProducer("txp.03", conformance.Should, "transaction.version 2, and Produce is offered up to version 11, as behind a proxy that is older: AddPartitionsToTxn comes first", "KIP-890, franz-go 1.21.4", Setup{Late: true}, func(s *Stage) {
+		s.Edit(func(x *proxy.Exchange) bool {
+			p, ok := x.Response.(*kmsg.ApiVersionsResponse)
+			if !ok {
+				return false
+			}
+			for i := range p.ApiKeys {
+				if p.ApiKeys[i].ApiKey == produceKey {
+					p.ApiKeys[i].MaxVersion = 11
+				}
+			}
+			return true
+		})
+		s.Launch()
+		s.committed()
+		if s.first(0, addKey, nil) == nil {
+			s.Failf("no AddPartitionsToTxn is sent, and Produce 11 adds none")
+		}
+	})),
 	ofProducer("txp.04", conformance.Must, "InitProducerId is answered CONCURRENT_TRANSACTIONS five times: it is tried again", txnText, Setup{Late: true}, func(s *Stage) {
 		s.Fault("api=InitProducerId error=51 times=5")
 		s.Launch()
@@ -125,6 +170,26 @@ var producers = []Case{
 		s.committed()
 	}),
 	ofProducer("txp.06", conformance.Must, "Produce is answered CONCURRENT_TRANSACTIONS: it is tried again", txnText, Setup{}, retriedIn("api=Produce topic=t level=partition", 51)),
+	ofProducer("txp.07", conformance.Must, "AddPartitionsToTxn is answered TOPIC_AUTHORIZATION_FAILED for a partition: the transaction is aborted, and the next one is committed whole", txnText, Setup{Features: map[string]int16{"transaction.version": 1}}, func(s *Stage) {
+		s.must(s.begin())
+		s.must(s.send(1)) // to partition 0: the next one begins with 1
+		s.must(s.end(true))
+		s.must(s.begin())
+		mark := s.Mark()
+		id := s.Fault("api=AddPartitionsToTxn topic=t partition=1 level=partition error=29 times=1")
+		e := s.send(3)
+		if s.Acts(id) == 0 {
+			s.Inconclusivef("no AddPartitionsToTxn could be answered so")
+		}
+		if e.OK {
+			s.Failf("what was refused is reported as a success")
+		}
+		s.must(s.end(false))
+		if s.ended(mark, true) > 0 {
+			s.Failf("the transaction is committed")
+		}
+		s.committed()
+	}),
 	ofProducer("txp.08", conformance.Must, "Produce is answered TRANSACTION_ABORTABLE: the transaction is aborted, and the next one is committed", "KIP-890", Setup{}, func(s *Stage) {
 		s.committed()
 		s.must(s.begin())
@@ -158,6 +223,20 @@ var producers = []Case{
 		s.Wait(2 * time.Second)
 		rate := s.Rate(initKey, from, time.Now())
 		s.Shouldf(rate <= mostRequests, "InitProducerId is sent %.0f times a second", rate)
+	}),
+	ofProducer("txp.10", conformance.Must, "Produce is answered OUT_OF_ORDER_SEQUENCE_NUMBER, later UNKNOWN_PRODUCER_ID: the transaction is aborted or goes on with a new epoch, whose sequences begin with 0", "KIP-360", Setup{}, func(s *Stage) {
+		s.committed()
+		for _, code := range []string{"45", "59"} {
+			s.must(s.begin())
+			id := s.Fault("api=Produce topic=t level=partition times=1 error=" + code)
+			e := s.send(3)
+			if s.Acts(id) == 0 {
+				s.Inconclusivef("no Produce was sent")
+			}
+			s.must(s.end(e.OK))
+			s.committed()
+		}
+		s.sequencesBeginWithZero()
 	}),
 	ofProducer("txp.11", conformance.Must, "the connection is lost once a Produce was stored: the same batch is sent again, and is there once", "KIP-98", Setup{}, func(s *Stage) {
 		s.committed()
@@ -214,6 +293,32 @@ var producers = []Case{
 		s.must(s.end(false))
 		if s.Acts(id) == 0 {
 			s.Inconclusivef("no EndTxn was sent")
+		}
+		s.committed()
+	}),
+	ofProducer("txp.16", conformance.Must, "TxnOffsetCommit is answered NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE and COORDINATOR_LOAD_IN_PROGRESS: it is tried again; UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION: the transaction is aborted", "KIP-447", Setup{}, func(s *Stage) {
+		s.committed()
+		for _, code := range []int16{16, 15, 14, 25, 22} {
+			s.must(s.begin())
+			s.must(s.send(1))
+			mark := s.Mark()
+			id := s.Fault(fmt.Sprintf("api=TxnOffsetCommit level=partition times=1 error=%d", code))
+			e := s.step(driver.Op{"op": "offsets"})
+			if s.Acts(id) == 0 {
+				s.Inconclusivef("no TxnOffsetCommit was sent")
+			}
+			if code == 16 || code == 15 || code == 14 {
+				s.must(e)
+				s.must(s.end(true))
+				continue
+			}
+			if e.OK {
+				s.Failf("offsets that were refused are reported as a success")
+			}
+			s.must(s.end(false))
+			if s.ended(mark, true) > 0 {
+				s.Failf("the transaction is committed")
+			}
 		}
 		s.committed()
 	}),

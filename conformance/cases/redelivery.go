@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"encoding/binary"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,27 @@ func changedRanges(n int, all [][3]int64, check func(*Stage)) func(*Stage) {
 		}
 		check(s)
 	}
+}
+
+// shiftOffsets has the client see offsets that are larger by d than those of the log.
+func (s *Stage) shiftOffsets(d int64) {
+	s.Edit(func(x *proxy.Exchange) bool {
+		return parts(x, func(_ *kmsg.ShareFetchResponseTopic, p *part) bool {
+			for at := 0; at+12 <= len(p.Records); at += 12 + int(binary.BigEndian.Uint32(p.Records[at+8:])) {
+				binary.BigEndian.PutUint64(p.Records[at:], binary.BigEndian.Uint64(p.Records[at:])+uint64(d))
+			}
+			for i := range p.AcquiredRecords {
+				p.AcquiredRecords[i].FirstOffset += d
+				p.AcquiredRecords[i].LastOffset += d
+			}
+			return true
+		})
+	})
+	s.OnAsk(func(x *proxy.Exchange) {
+		eachRange(x.Request, func(_ [16]byte, _ int32, first, last *int64, _ []int8) {
+			*first, *last, x.Changed = *first-d, *last-d, true
+		})
+	})
 }
 
 func oneBatch(n int) Setup { return Setup{Records: n, Batch: n, Late: true} }
@@ -147,6 +169,20 @@ var redelivery = []Case{
 		}
 		s.Resumes(10 * time.Second)
 	})},
+	{ID: "dlv.10", Level: conformance.Must, Says: "offsets end with 2^63-2: records are delivered and acknowledged by their offsets", Source: "Kafka's offsets", Setup: Setup{Records: 10, Late: true}, run: func(s *Stage) {
+		const shift = 1<<63 - 2 - 9
+		s.shiftOffsets(shift)
+		s.Launch()
+		s.Run()
+		s.Drained(20*time.Second, "t", 0)
+		var got []int64
+		for _, e := range s.Delivered() {
+			got = append(got, e.Offset)
+		}
+		if want := span(shift, shift+9); !slices.Equal(got, want) {
+			s.Failf("the records %v are delivered, %v were acquired", got, want)
+		}
+	}},
 	{ID: "dlv.11", Level: conformance.Must, Says: "records 3 to 5 of a batch of ten are acquired: they alone are delivered and acknowledged", Source: kip932, Setup: oneBatch(10), run: changedRanges(10, [][3]int64{{3, 5, 1}}, func(s *Stage) {
 		s.deliveredOnce(3, 5)
 		s.Await(8*time.Second, "the acknowledgement of record 3", func() bool { return len(s.TypesOf(0, 0, 3)) > 0 })
@@ -156,4 +192,19 @@ var redelivery = []Case{
 			}
 		}
 	})},
+	{ID: "dlv.14", Level: conformance.Must, Says: "another member has taken records, and has ended without a word: they are delivered with the count 2", Source: kip932, Setup: Setup{Records: 10, Late: true}, run: func(s *Stage) {
+		other := s.rival()
+		if !s.until(5*time.Second, func() bool { return len(other.take(10)) > 0 }) {
+			s.Inconclusivef("the other member gets no records")
+		}
+		other.close()
+		s.Launch()
+		s.Run()
+		s.Await(20*time.Second, "the delivery of all records", func() bool { return len(s.Delivered()) >= 10 })
+		for _, e := range s.Delivered() {
+			if e.Count != 2 {
+				s.Failf("record %d is delivered with the count %d", e.Offset, e.Count)
+			}
+		}
+	}},
 }

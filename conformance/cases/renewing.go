@@ -150,6 +150,27 @@ var renewing = []Case{
 			s.Tellf("the renewed records stay with the application")
 		}
 	}},
+	{ID: "rnw.10", Level: conformance.Must, Says: "the answer to a renewal brings records all the same, which were not asked for: the client lives, and goes on", Source: "a hostile broker", Needs: renews, Setup: held, Expects: []string{"share.ack"}, Within: 60 * time.Second, run: func(s *Stage) {
+		done := s.once(shareFetchKey, func(x *proxy.Exchange) bool {
+			if !x.Request.(*kmsg.ShareFetchRequest).IsRenewAck {
+				return false
+			}
+			return parts(x, func(_ *kmsg.ShareFetchResponseTopic, p *part) bool {
+				p.Records, p.AcquiredRecords = bytesOf(10, 19, span(10, 19), nil), ranges([3]int64{10, 19, 1})
+				return true
+			})
+		})
+		s.hold(10)
+		s.ack("renew", "all")
+		s.Tell(driver.Op{"op": "poll", "n": 2})
+		if !s.until(10*time.Second, done.Load) {
+			s.Inconclusivef("no ShareFetch renews, or its answer has no partition")
+		}
+		s.again("accept")
+		s.commit()
+		s.Run()
+		s.Resumes(20 * time.Second)
+	}},
 	{ID: "rnw.11", Level: conformance.Must, Says: "the connection is lost between renewal and acceptance: the records come again once", Source: "KIP-1222", Needs: renews, Setup: held, Within: 90 * time.Second, run: func(s *Stage) {
 		s.hold(10)
 		s.ack("renew", "all")

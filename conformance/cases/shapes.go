@@ -392,13 +392,20 @@ func emptyBatch(first, last int64) []byte {
 }
 
 // marker is a commit marker at an offset.
-func marker(offset int64) []byte {
+func marker(offset int64) []byte { return markerOf(offset, 1000, 0, true) }
+
+// markerOf is the marker of a transaction of a producer, which ends with it.
+func markerOf(offset, producer int64, epoch int16, commit bool) []byte {
 	b := protocol.NewBatchBuilder()
-	b.BaseOffset, b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Transactional, b.Control = offset, 1000, 0, -1, true, true
+	b.BaseOffset, b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Transactional, b.Control = offset, producer, epoch, -1, true, true
 	if err := b.Reset(nil); err != nil {
 		panic(err)
 	}
-	if err := b.Append(1, []byte{0, 0, 0, 1}, []byte{0, 0, 0, 0, 0, 0}); err != nil {
+	key := []byte{0, 0, 0, 0}
+	if commit {
+		key[3] = 1
+	}
+	if err := b.Append(1, key, []byte{0, 0, 0, 0, 0, 0}); err != nil {
 		panic(err)
 	}
 	batch, err := b.Finish()

@@ -399,34 +399,9 @@ func (s *Stage) Acts(id int) int {
 
 // ask asks the cluster behind the proxy.
 func (s *Stage) ask(node int32, q kmsg.Request) kmsg.Response {
-	d, err := s.cluster.OpenDirect(node)
-	if err != nil {
-		panic(err)
-	}
-	defer d.Close()
-	d.Send(kmsg.NewRequestFormatter(kmsg.FormatterClientID("judge")).AppendRequest(nil, q, 1)[4:])
-	for range 5000 {
-		frame, err := d.Receive()
-		if err != nil {
-			panic(err)
-		}
-		if frame == nil {
-			time.Sleep(time.Millisecond)
-			continue
-		}
-		body := frame[4:]
-		if q.IsFlexible() {
-			if body, err = protocol.SkipTags(body); err != nil {
-				panic(err)
-			}
-		}
-		p := q.ResponseKind()
-		if err := p.ReadFrom(body); err != nil {
-			panic(err)
-		}
-		return p
-	}
-	panic(fmt.Sprintf("the cluster does not answer %s", kmsg.NameForKey(q.Key())))
+	l := s.link(node)
+	defer l.close()
+	return l.ask(q)
 }
 
 // alter sets configurations of a resource.

@@ -197,9 +197,10 @@ def main():
             elif op == "second":
                 members.append(Member(conf, len(members)))
             elif op == "close":
-                for x in members:
+                times = o.get("times", 1)
+                for x in members * times:
                     x.consumer.close()
-                say(ev="closed")
+                say(ev="closed", n=times)
                 os._exit(0)
             else:
                 say(ev="unsupported", what=op)

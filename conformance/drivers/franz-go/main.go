@@ -31,10 +31,12 @@ type props struct {
 	InstanceID     string `json:"instance_id"`
 	TransactionID  string `json:"transactional_id"`
 	Isolation      string `json:"isolation"`
+	Regex          bool   `json:"regex"`
+	Assignor       string `json:"assignor"`
 }
 
 // known are the settings that props has; others are not supported.
-var known = []string{"client_id", "rack", "max_poll_records", "acquire_mode", "max_wait_ms", "min_bytes", "max_bytes", "close_timeout_ms", "protocol", "instance_id", "isolation", "transactional_id"}
+var known = []string{"client_id", "rack", "max_poll_records", "acquire_mode", "max_wait_ms", "min_bytes", "max_bytes", "close_timeout_ms", "protocol", "instance_id", "isolation", "transactional_id", "regex", "assignor"}
 
 type op struct {
 	Op       string          `json:"op"`
@@ -48,6 +50,7 @@ type op struct {
 	Topic    string          `json:"topic"`
 	Commit   bool            `json:"commit"`
 	Ms       int             `json:"ms"`
+	Times    int             `json:"times"`
 }
 
 var out sync.Mutex
@@ -77,6 +80,7 @@ type consumer struct {
 	explicit bool
 	polls    int
 	group    bool          // a consumer group, not a share group
+	limit    int           // of records of a poll of a consumer group, 0 for none
 	held     []*kgo.Record // what may still be acknowledged
 	running  bool          // by op run: nothing is kept then
 }
@@ -84,7 +88,7 @@ type consumer struct {
 func (c *consumer) poll(ctx context.Context, o op) (n int, stopped bool) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(o.PollMs)*time.Millisecond)
 	defer cancel()
-	fetches := c.client.PollFetches(ctx)
+	fetches := c.client.PollRecords(ctx, c.limit)
 	c.polls++
 	fetches.EachError(func(topic string, partition int32, err error) {
 		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
@@ -310,7 +314,10 @@ func open(p props, number int) *consumer {
 	if p.Rack != "" {
 		opts = append(opts, kgo.Rack(p.Rack))
 	}
-	if p.MaxPollRecords > 0 {
+	limit := 0
+	if group {
+		limit = int(p.MaxPollRecords)
+	} else if p.MaxPollRecords > 0 {
 		opts = append(opts, kgo.ShareMaxRecords(p.MaxPollRecords))
 	}
 	if p.AcquireMode == "record_limit" {
@@ -330,7 +337,7 @@ func open(p props, number int) *consumer {
 		say(map[string]any{"ev": "error", "where": "api", "code": err.Error(), "text": err.Error(), "fatal": true})
 		return nil
 	}
-	return &consumer{client: client, number: number, explicit: os.Getenv("KSJ_ACK") == "explicit" && !group, group: group}
+	return &consumer{client: client, number: number, explicit: os.Getenv("KSJ_ACK") == "explicit" && !group, group: group, limit: limit}
 }
 
 // ofGroup are the options of a member of a consumer group.
@@ -338,6 +345,12 @@ func ofGroup(p props) []kgo.Opt {
 	opts := []kgo.Opt{kgo.ConsumerGroup(os.Getenv("KSJ_GROUP")), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}
 	if p.Protocol == "consumer" {
 		opts = append(opts, nextGeneration()...)
+	}
+	if p.Assignor == "cooperative-sticky" {
+		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	}
+	if p.Regex {
+		opts = append(opts, kgo.ConsumeRegex())
 	}
 	if p.InstanceID != "" {
 		opts = append(opts, kgo.InstanceID(p.InstanceID))
@@ -422,10 +435,12 @@ func obey(p props, c *consumer) {
 			all = append(all, second)
 			say(map[string]any{"ev": "done", "op": o.Op})
 		case "close":
-			for _, c := range all {
-				c.close(o.Ms)
+			for range max(1, o.Times) {
+				for _, c := range all {
+					c.close(o.Ms)
+				}
 			}
-			say(map[string]any{"ev": "closed"})
+			say(map[string]any{"ev": "closed", "n": o.Times})
 			return
 		default:
 			say(map[string]any{"ev": "unsupported", "what": o.Op})

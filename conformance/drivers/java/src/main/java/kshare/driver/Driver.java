@@ -287,9 +287,11 @@ public final class Driver {
                     case "fail" -> failing = o.get("off").getAsLong();
                     case "second" -> all.add(new Driver(p, all.size()));
                     case "close" -> {
-                        for (Driver x : all)
-                            x.consumer.close(Duration.ofMillis(o.get("ms").getAsLong()));
-                        say("ev", "closed");
+                        int times = o.has("times") ? o.get("times").getAsInt() : 1;
+                        for (int i = 0; i < times; i++)
+                            for (Driver x : all)
+                                x.consumer.close(Duration.ofMillis(o.get("ms").getAsLong()));
+                        say("ev", "closed", "n", times);
                         System.exit(0);
                     }
                     default -> say("ev", "unsupported", "what", op);

@@ -1,14 +1,18 @@
 package kshare.driver;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.LinkedBlockingQueue;
 
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 import com.google.gson.Gson;
@@ -19,14 +23,19 @@ import com.google.gson.JsonObject;
 final class GroupDriver {
     private static final Map<String, String> SETTINGS = Map.of(
         "client_id", "client.id", "rack", "client.rack", "max_poll_records", "max.poll.records", "max_wait_ms", "fetch.max.wait.ms", "protocol", "group.protocol", "instance_id", "group.instance.id",
-        "isolation", "isolation.level");
+        "isolation", "isolation.level", "assignor", "partition.assignment.strategy", "regex", "");
 
     private final KafkaConsumer<byte[], byte[]> consumer;
+    private final int number;
     private int polls;
 
-    private GroupDriver(Properties p) {
+    private GroupDriver(Properties p, int number, boolean regex) {
+        this.number = number;
         consumer = new KafkaConsumer<>(p, new ByteArrayDeserializer(), new ByteArrayDeserializer());
-        consumer.subscribe(Arrays.asList(System.getenv("KSJ_TOPICS").split(",")));
+        if (regex)
+            consumer.subscribe(new SubscriptionPattern(System.getenv("KSJ_TOPICS")));
+        else
+            consumer.subscribe(Arrays.asList(System.getenv("KSJ_TOPICS").split(",")));
     }
 
     private int poll(long pollMs) throws InterruptedException {
@@ -35,7 +44,7 @@ final class GroupDriver {
         try {
             for (ConsumerRecord<byte[], byte[]> r : consumer.poll(Duration.ofMillis(pollMs))) {
                 n++;
-                Driver.say("ev", "rec", "t", r.topic(), "p", r.partition(), "o", r.offset(), "dc", 0, "h", Driver.hash(r), "poll", polls, "consumer", 0);
+                Driver.say("ev", "rec", "t", r.topic(), "p", r.partition(), "o", r.offset(), "dc", 0, "h", Driver.hash(r), "poll", polls, "consumer", number);
             }
         } catch (Exception e) {
             Driver.error("poll", e);
@@ -61,21 +70,27 @@ final class GroupDriver {
         p.put("group.id", System.getenv("KSJ_GROUP"));
         p.put("enable.auto.commit", "false");
         p.put("auto.offset.reset", "earliest");
+        boolean regex = false;
         for (Map.Entry<String, JsonElement> e : new Gson().fromJson(System.getenv("KSJ_PROPS"), JsonObject.class).entrySet()) {
             String name = SETTINGS.get(e.getKey());
             if (name == null) {
                 Driver.say("ev", "unsupported", "what", e.getKey());
                 return;
             }
-            p.put(name, e.getValue().getAsString());
+            if (name.isEmpty())
+                regex = e.getValue().getAsBoolean();
+            else
+                p.put(name, e.getValue().getAsString().replace("cooperative-sticky", CooperativeStickyAssignor.class.getName()));
         }
         LinkedBlockingQueue<JsonObject> ops = Driver.operations();
-        GroupDriver d = new GroupDriver(p);
+        GroupDriver d = new GroupDriver(p, 0, regex);
+        List<GroupDriver> all = new ArrayList<>(List.of(d));
         JsonObject running = null;
         while (true) {
             JsonObject o = running == null ? ops.take() : ops.poll();
             if (o == null) {
-                d.poll(running.get("poll_ms").getAsLong());
+                for (GroupDriver x : all)
+                    x.poll(running.get("poll_ms").getAsLong());
                 continue;
             }
             String op = o.get("op").getAsString();
@@ -93,14 +108,16 @@ final class GroupDriver {
                 case "commit" -> d.commit();
                 case "subscribe" -> d.consumer.subscribe(o.getAsJsonArray("topics").asList().stream().map(JsonElement::getAsString).toList());
                 case "unsubscribe" -> d.consumer.unsubscribe();
+                case "second" -> all.add(new GroupDriver(p, all.size(), regex));
                 case "close" -> {
-                    d.consumer.close(Duration.ofMillis(o.get("ms").getAsLong()));
+                    for (GroupDriver x : all)
+                        x.consumer.close(Duration.ofMillis(o.get("ms").getAsLong()));
                     Driver.say("ev", "closed");
                     System.exit(0);
                 }
                 default -> Driver.say("ev", "unsupported", "what", op);
             }
-            if (Set.of("pause", "commit", "subscribe", "unsubscribe").contains(op))
+            if (Set.of("pause", "commit", "subscribe", "unsubscribe", "second").contains(op))
                 Driver.say("ev", "done", "op", op);
         }
     }

@@ -4,13 +4,17 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 import com.google.gson.Gson;
@@ -71,6 +75,8 @@ final class ProducerDriver {
                             f.get();
                     });
                 }
+                case "offsets" -> outcome("offsets", () -> producer.sendOffsetsToTransaction(
+                    Map.of(new TopicPartition("t", 0), new OffsetAndMetadata(1)), new ConsumerGroupMetadata("copied")));
                 case "close" -> {
                     producer.close(Duration.ofMillis(o.get("ms").getAsLong()));
                     Driver.say("ev", "closed");
