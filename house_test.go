@@ -28,7 +28,7 @@ var rooms = [][]string{
 	{"conformance/live"},
 	{"conformance/recording", "conformance/report"},
 	{"broker"},
-	{"sharecoordinator", "fault", "requestlog", "conformance"},
+	{"sharecoordinator", "fault", "requestlog", "conformance", "secrets"},
 	{"coordinator", "sharepartition", "sharesession", "txn", "logvalidator", "logcleaner", "deadletter"},
 	{"coordinator/assignor"},
 	{"storage/directory", "storage/faulty"},
@@ -42,7 +42,7 @@ var rooms = [][]string{
 }
 
 // pure packages hold no goroutine, clock, socket, file or lock: the same input gives the same output.
-var pure = []string{"acl", "sharepartition", "sharesession", "coordinator", "coordinator/assignor", "sharecoordinator", "txn", "logvalidator", "logcleaner", "fault", "protocol/describe", "deadletter", "release", "conformance", "conformance/report", "conformance/recording"}
+var pure = []string{"acl", "sharepartition", "sharesession", "coordinator", "coordinator/assignor", "sharecoordinator", "txn", "logvalidator", "logcleaner", "fault", "protocol/describe", "deadletter", "secrets", "release", "conformance", "conformance/report", "conformance/recording"}
 
 // impureImports are packages that a pure one has no use for.
 var impureImports = []string{"net", "os", "sync", "os/exec", "net/http", "log/slog", "math/rand", "math/rand/v2", "crypto/rand"}

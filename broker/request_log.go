@@ -5,9 +5,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"kshare/config"
 	"kshare/protocol/describe"
 	"kshare/requestlog"
+	"kshare/secrets"
 	"kshare/sharesession"
 )
 
@@ -42,7 +42,7 @@ func (r *request) arrive() {
 		API: r.api.Name, Key: r.header.Key, Version: r.header.Version, Node: r.node.id, Connection: uint64(r.conn.id),
 		ClientID: r.header.ClientID, CorrelationID: r.header.CorrelationID, Arrived: c.clock.Now(), Subject: s,
 	}
-	r.logged.SetRequest(withoutSecrets(q, r.body))
+	r.logged.SetRequest(secrets.FromRequest(q, r.body))
 	if r.faulty != nil {
 		r.logged.Faults = r.faulty.names()
 	}
@@ -70,7 +70,7 @@ func (r *request) depart(a answer, err error) {
 			e.Outcome, e.Reason = requestlog.Closed, err.Error()
 		case a != nil:
 			e.Outcome = requestlog.Answered
-			e.SetAnswer(r.answerWithoutSecrets(encoded(a).body))
+			e.SetAnswer(secrets.FromAnswer(r.header.Key, r.header.Version, encoded(a).body))
 		case r.conn.silenced.Load():
 			e.Outcome = requestlog.Silent
 		default:
@@ -85,51 +85,6 @@ func (r *request) depart(a answer, err error) {
 	if c.requestLog != nil {
 		c.requestLog.Update(r.logged, change)
 	}
-}
-
-// withoutSecrets is the body of a request as the log may keep it: without what proves who a client is, and without values of configurations, of which some are
-// passwords. q is the request, nil where it could not be decoded.
-func withoutSecrets(q kmsg.Request, body []byte) []byte {
-	switch q := q.(type) {
-	case *kmsg.SASLAuthenticateRequest:
-		q.SASLAuthBytes = []byte{}
-	case *kmsg.AlterUserSCRAMCredentialsRequest:
-		for i := range q.Upsertions {
-			q.Upsertions[i].Salt, q.Upsertions[i].SaltedPassword = []byte{}, []byte{}
-		}
-	case *kmsg.IncrementalAlterConfigsRequest:
-		for i := range q.Resources {
-			for j := range q.Resources[i].Configs {
-				if c := &q.Resources[i].Configs[j]; config.IsSecret(c.Name) {
-					c.Value = nil
-				}
-			}
-		}
-	case *kmsg.AlterConfigsRequest:
-		for i := range q.Resources {
-			for j := range q.Resources[i].Configs {
-				if c := &q.Resources[i].Configs[j]; config.IsSecret(c.Name) {
-					c.Value = nil
-				}
-			}
-		}
-	default:
-		return body
-	}
-	return q.AppendTo(nil)
-}
-
-// answerWithoutSecrets is withoutSecrets for an answer: what a server says of SCRAM lets passwords be tried.
-func (r *request) answerWithoutSecrets(body []byte) []byte {
-	if r.header.Key != saslAuthenticateKey {
-		return body
-	}
-	p := kmsg.SASLAuthenticateResponse{Version: r.header.Version}
-	if p.ReadFrom(body) != nil {
-		return nil
-	}
-	p.SASLAuthBytes = []byte{}
-	return p.AppendTo(nil)
 }
 
 // message decodes the request, nil where it cannot be.

@@ -36,15 +36,16 @@ func judgeProxyCommand() *cobra.Command {
 
     READY host:port[,host:port...]
 
-which is what a client takes as its bootstrap servers; addresses in answers lead back to the proxy. The listener of the cluster must be plaintext. The verdicts
-are printed to standard error at the end.`,
+which is what a client takes as its bootstrap servers; addresses in answers lead back to the proxy. The listener of the cluster must be PLAINTEXT or
+SASL_PLAINTEXT. What clients log in with is neither kept nor recorded. The verdicts are printed to standard error at the end.`,
 		Example: `  kshare judge proxy --upstream 127.0.0.1:9092 --listen 127.0.0.1:19092 --report report.html
-  kshare judge proxy --upstream 127.0.0.1:9092 --fault 'api=ShareFetch nth=5 times=1 error=SHARE_SESSION_NOT_FOUND'`,
+  kshare judge proxy --upstream 127.0.0.1:9092 --fault 'api=ShareFetch nth=5 times=1 error=SHARE_SESSION_NOT_FOUND'
+  kshare judge proxy --upstream 1=127.0.0.1:9093,2=127.0.0.1:9094   # clients have to log in, so the proxy cannot ask for the nodes`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := c.Flags()
-	flags.StringSliceVar(&f.upstream, "upstream", nil, "`host:port` of a broker of the cluster; several, separated by commas, where one may be down")
+	flags.StringSliceVar(&f.upstream, "upstream", nil, "`host:port` of a broker of the cluster; several, separated by commas, where one may be down. ID=host:port of each node where clients have to log in")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`host:port` to listen on for the first node, the others take the following ports; port 0 for free ones")
 	flags.StringArrayVar(&f.faults, "fault", nil, "`rule` of what goes wrong on the way, as kshare serve takes them; may be repeated")
 	flags.StringVar(&f.record, "record", "", "`file` to record all frames of clients in, for kshare judge recording")

@@ -43,6 +43,8 @@ type Setup struct {
 	Features  map[string]int16
 	Props     map[string]any // KSJ_PROPS
 	Kind      string         // KSJ_KIND, "" for share
+	SASL      bool           // clients have to log in
+	TLS       bool           // clients speak TLS with the proxy
 	// Late has the client start by itself: the case calls Stage.Launch.
 	Late bool
 }
@@ -80,7 +82,7 @@ func Family(id string) string {
 
 // All are all cases, in the order of their families.
 func All() []Case {
-	all := slices.Concat(negotiation, membership, sessions, fetching, acknowledging, renewing, modes, redelivery, leaders, nodes, topics, shapes, locks, closing, groups, producers, startingCases(), errorCases())
+	all := slices.Concat(negotiation, membership, sessions, fetching, acknowledging, renewing, modes, redelivery, leaders, nodes, topics, shapes, locks, closing, groups, producers, security, startingCases(), errorCases())
 	for i := range all {
 		if c := &all[i]; c.Within == 0 {
 			c.Within = 30 * time.Second

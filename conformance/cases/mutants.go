@@ -210,6 +210,15 @@ var Mutants = []Mutant{
 			return ok
 		}}
 	}},
+	{"sec.03", "it does not log in again", func() proxy.Script {
+		return &mutation{answered: func(x *proxy.Exchange) bool {
+			p, ok := x.Response.(*kmsg.SASLAuthenticateResponse)
+			if ok {
+				p.SessionLifetimeMillis = 0
+			}
+			return ok
+		}}
+	}},
 	{"efc.15.once", "it dies where there is no coordinator", deadAfter(func(p kmsg.Response) bool {
 		f, ok := p.(*kmsg.FindCoordinatorResponse)
 		return ok && slices.ContainsFunc(f.Coordinators, func(c kmsg.FindCoordinatorResponseCoordinator) bool { return c.ErrorCode == 15 })

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -54,7 +56,9 @@ type Stage struct {
 	proxy   *proxy.Proxy
 	mutant  *proxy.Proxy // in front of it, nil without
 	judge   *live.Judge
-	frames  frameBuffer
+	// authority is the file of what vouches for the proxy's certificate, "" without TLS.
+	authority string
+	frames    frameBuffer
 
 	driver  *driver.Driver
 	closing bool // the client is told to close: its process may end
@@ -141,6 +145,9 @@ func open(ctx context.Context, c *Case, o *Options) (*Stage, error) {
 	for name, level := range c.Setup.Features {
 		opts = append(opts, kshare.WithFeature(name, level))
 	}
+	if c.Setup.SASL {
+		opts = append(opts, loginOptions()...)
+	}
 	err := s.openCluster(opts, o)
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -153,11 +160,17 @@ func (s *Stage) openCluster(opts []kshare.Option, o *Options) (err error) {
 		return err
 	}
 	s.judge = live.New(conformance.Options{}, clock.Machine{}, &s.frames)
-	s.proxy, err = proxy.Start(s.ctx, proxy.Options{Upstream: s.cluster.Addrs(), Listen: "127.0.0.1:0", Dial: s.cluster.Dial, Tap: s.judge, Script: s})
+	front := proxy.Options{Upstream: s.upstream(s.cluster.Addrs()), Listen: "127.0.0.1:0", Dial: s.cluster.Dial, Tap: s.judge, Script: s}
+	if s.c.Setup.TLS {
+		if front.Listener, s.authority, err = certified(); err != nil {
+			return err
+		}
+	}
+	s.proxy, err = proxy.Start(s.ctx, front)
 	if err != nil || o.Mutant == nil {
 		return err
 	}
-	s.mutant, err = proxy.Start(s.ctx, proxy.Options{Upstream: s.proxy.Addrs(), Listen: "127.0.0.1:0", Tap: nobody{}, Script: o.Mutant()})
+	s.mutant, err = proxy.Start(s.ctx, proxy.Options{Upstream: s.upstream(s.proxy.Addrs()), Listen: "127.0.0.1:0", Tap: nobody{}, Script: o.Mutant()})
 	return err
 }
 
@@ -167,6 +180,14 @@ func (s *Stage) entry() *proxy.Proxy {
 		return s.mutant
 	}
 	return s.proxy
+}
+
+// upstream are the nodes of the cluster for a proxy that reaches them by these addresses.
+func (s *Stage) upstream(addrs []string) (nodes []string) {
+	for i, n := range s.cluster.InspectNodes() {
+		nodes = append(nodes, fmt.Sprintf("%d=%s", n.ID, addrs[i]))
+	}
+	return nodes
 }
 
 // nobody is told nothing.
@@ -199,6 +220,9 @@ func (s *Stage) close() error {
 		errs = append(errs, s.cluster.Close())
 	}
 	s.clock.Close()
+	if s.authority != "" {
+		errs = append(errs, os.RemoveAll(filepath.Dir(s.authority)))
+	}
 	return errors.Join(errs...)
 }
 
@@ -259,6 +283,9 @@ func (s *Stage) prepare() {
 func (s *Stage) Launch() {
 	props := map[string]any{"client_id": "judged-client"}
 	maps.Copy(props, s.c.Setup.Props)
+	if s.authority != "" {
+		props["tls_ca"] = s.authority
+	}
 	text, err := json.Marshal(props)
 	if err != nil {
 		panic(err)

@@ -18,6 +18,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 
 	"kshare/fault"
 	"kshare/protocol"
+	"kshare/secrets"
 )
 
 // Tap is told what clients and brokers say to each other, answers as clients get them.
@@ -37,7 +39,9 @@ type Tap interface {
 
 // Options are what a proxy is made with.
 type Options struct {
-	Upstream []string // host:port of brokers to begin with
+	// Upstream are host:port of brokers to begin with, of which one is asked for the nodes of the cluster. Where each is ID=host:port they are the nodes themselves,
+	// of a cluster that tells strangers nothing.
+	Upstream []string
 	// Listen is host:port of the listener of the first node; the others take the following ports, or free ones where the port is 0.
 	Listen string
 	// Dial connects to a broker, nil for TCP.
@@ -101,6 +105,12 @@ func Start(ctx context.Context, o Options) (*Proxy, error) {
 			return nil, err
 		}
 	}
+	if known, err := p.given(); known || err != nil {
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		return p, nil
+	}
 	var err error
 	for _, addr := range o.Upstream {
 		var m *kmsg.MetadataResponse
@@ -119,6 +129,40 @@ func Start(ctx context.Context, o Options) (*Proxy, error) {
 		err = errors.New("no address of a broker was given")
 	}
 	return nil, errors.Join(err, p.Close())
+}
+
+// given listens for the nodes where Upstream has their ids, and tells whether it has.
+func (p *Proxy) given() (known bool, err error) {
+	seen := map[int64]bool{}
+	for i, text := range p.o.Upstream {
+		number, addr, ok := strings.Cut(text, "=")
+		if i > 0 && ok != known {
+			return known, fmt.Errorf("%q: either all addresses of brokers have the id of a node in front, ID=host:port, or none has", text)
+		}
+		if known = ok; !known {
+			continue
+		}
+		id, err := strconv.ParseInt(number, 10, 32)
+		if err != nil || id < 0 {
+			return known, fmt.Errorf("%q: %q is no id of a node", text, number)
+		}
+		host, digits, err := net.SplitHostPort(addr)
+		if err != nil {
+			return known, fmt.Errorf("%q: %w", text, err)
+		}
+		port, err := strconv.ParseUint(digits, 10, 16)
+		if err != nil {
+			return known, fmt.Errorf("%q: %q is no port", text, digits)
+		}
+		if seen[id] {
+			return known, fmt.Errorf("%q: node %d is there twice", text, id)
+		}
+		seen[id] = true
+		if _, _, err := p.address(int32(id), host, int32(port)); err != nil {
+			return known, err
+		}
+	}
+	return known, nil
 }
 
 // discover asks a broker for the nodes of its cluster.
@@ -327,7 +371,7 @@ func (c *connection) requests() error {
 		if err != nil {
 			return err
 		}
-		c.proxy.o.Tap.Received(c.id, frame)
+		c.proxy.o.Tap.Received(c.id, secrets.FromRequestFrame(frame))
 		a, frame, forward, err := c.request(frame)
 		if err != nil {
 			return err
@@ -401,7 +445,10 @@ func (c *connection) request(frame []byte) (a *asked, sent []byte, forward bool,
 	return a, sent, forward, nil
 }
 
-const apiVersionsKey = 18
+const (
+	apiVersionsKey  = 18
+	authenticateKey = 36
+)
 
 // sleep waits, unless the connection ends before.
 func (c *connection) sleep(d time.Duration) bool {
@@ -495,7 +542,7 @@ func (c *connection) answers() error {
 			if err := a.x.Write(c.client, frame); err != nil {
 				return err
 			}
-			c.proxy.o.Tap.Sent(c.id, frame)
+			c.tapSent(a, frame)
 			continue
 		}
 		length := len(frame)
@@ -520,7 +567,7 @@ func (c *connection) answers() error {
 			}
 		}
 		if length == len(frame) {
-			c.proxy.o.Tap.Sent(c.id, frame)
+			c.tapSent(a, frame)
 		}
 		if err := writeClaiming(c.client, frame, length); err != nil {
 			return err
@@ -534,6 +581,14 @@ func headerSize(a *asked) int {
 		return 5
 	}
 	return 4
+}
+
+// tapSent tells the tap of an answer, without secrets.
+func (c *connection) tapSent(a *asked, frame []byte) {
+	if head := headerSize(a); a.header.Key == authenticateKey && len(frame) >= head {
+		frame = append(slices.Clone(frame[:head]), secrets.FromAnswer(a.header.Key, a.header.Version, frame[head:])...)
+	}
+	c.proxy.o.Tap.Sent(c.id, frame)
 }
 
 // answer is the answer of a request as the client is to get it, but for wrong bytes.

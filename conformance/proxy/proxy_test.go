@@ -149,6 +149,16 @@ func TestMistakesAreTold(t *testing.T) {
 	front := &memorynet.Network{}
 	_, err = proxy.Start(t.Context(), proxy.Options{Upstream: []string{"nowhere:9092"}, Listen: "127.0.0.1:0", Dial: front.Dial})
 	require.ErrorContains(t, err, "the cluster behind nowhere:9092")
+	for upstream, want := range map[string]string{
+		"1=a:9092,b:9092":   "either all addresses of brokers have the id of a node in front",
+		"x=a:9092":          `"x" is no id of a node`,
+		"1=a":               "missing port",
+		"1=a:b":             `"b" is no port`,
+		"1=a:9092,1=b:9092": "node 1 is there twice",
+	} {
+		_, err = proxy.Start(t.Context(), proxy.Options{Upstream: strings.Split(upstream, ","), Listen: "127.0.0.1:0", Listener: front.Listen})
+		require.ErrorContains(t, err, want)
+	}
 }
 
 // What is at an address that is no broker ends the start, not the process.

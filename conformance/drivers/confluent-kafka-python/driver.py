@@ -1,5 +1,6 @@
 """The judge's driver of confluent-kafka-python (librdkafka): docs/drivers.md says what it is told and what it says."""
 
+import base64
 import json
 import os
 import queue
@@ -13,7 +14,7 @@ from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, ShareCo
 EXPLICIT = os.environ["KSJ_ACK"] == "explicit"
 SETTINGS = {
     "client_id": "client.id", "rack": "client.rack", "max_poll_records": "max.poll.records", "max_wait_ms": "fetch.wait.max.ms", "min_bytes": "fetch.min.bytes", "max_bytes": "fetch.max.bytes",
-    "max_poll_interval_ms": "max.poll.interval.ms",
+    "max_poll_interval_ms": "max.poll.interval.ms", "sasl_mechanism": "sasl.mechanism", "sasl_username": "sasl.username", "sasl_password": "sasl.password", "tls_ca": "ssl.ca.location",
 }
 TYPES = {"accept": AcknowledgeType.ACCEPT, "release": AcknowledgeType.RELEASE, "reject": AcknowledgeType.REJECT}
 
@@ -138,13 +139,31 @@ class Member:
             say(ev="error", where="api", code=code(e), text=str(e))
 
 
+def token(user, seconds):
+    """An unsecured one that lasts from now on, and its end."""
+
+    def part(x):
+        return base64.urlsafe_b64encode(json.dumps(x).encode()).decode().rstrip("=")
+
+    now = time.time()
+    return part({"alg": "none"}) + "." + part({"sub": user, "iat": now, "exp": now + seconds}) + ".", now + seconds
+
+
 def main():
-    say(ev="hello", client="confluent-kafka-python", version=confluent_kafka.__version__, caps=["exp"])
+    say(ev="hello", client="confluent-kafka-python", version=confluent_kafka.__version__, caps=["exp", "sasl", "tls"])
     if os.environ["KSJ_KIND"] != "share":
         say(ev="unsupported", what="kind " + os.environ["KSJ_KIND"])
         return
     conf = {"bootstrap.servers": os.environ["KSJ_BOOTSTRAP"], "group.id": os.environ["KSJ_GROUP"], "share.acknowledgement.mode": os.environ["KSJ_ACK"]}
-    for name, value in json.loads(os.environ["KSJ_PROPS"]).items():
+    settings = json.loads(os.environ["KSJ_PROPS"])
+    if settings.get("sasl_mechanism") == "OAUTHBEARER":
+        conf["oauth_cb"] = lambda _: token(settings["sasl_username"], settings["sasl_token_s"])
+        del settings["sasl_username"], settings["sasl_password"], settings["sasl_token_s"]
+    if "sasl_mechanism" in settings:
+        conf["security.protocol"] = "SASL_PLAINTEXT"
+    if "tls_ca" in settings:
+        conf["security.protocol"] = "SSL"
+    for name, value in settings.items():
         if name not in SETTINGS:
             say(ev="unsupported", what=name)
             return

@@ -33,10 +33,11 @@ type props struct {
 	Isolation      string `json:"isolation"`
 	Regex          bool   `json:"regex"`
 	Assignor       string `json:"assignor"`
+	Login
 }
 
 // known are the settings that props has; others are not supported.
-var known = []string{"client_id", "rack", "max_poll_records", "acquire_mode", "max_wait_ms", "min_bytes", "max_bytes", "close_timeout_ms", "protocol", "instance_id", "isolation", "transactional_id", "regex", "assignor"}
+var known = []string{"client_id", "rack", "max_poll_records", "acquire_mode", "max_wait_ms", "min_bytes", "max_bytes", "close_timeout_ms", "protocol", "instance_id", "isolation", "transactional_id", "regex", "assignor", "sasl_mechanism", "sasl_username", "sasl_password", "sasl_token_s", "tls_ca"}
 
 type op struct {
 	Op       string          `json:"op"`
@@ -239,7 +240,7 @@ func (c *consumer) close(ms int) {
 }
 
 func main() {
-	hello := map[string]any{"ev": "hello", "client": "franz-go", "version": version(), "caps": []string{"exp", "rnw", "lim", "cg", "txn"}}
+	hello := map[string]any{"ev": "hello", "client": "franz-go", "version": version(), "caps": []string{"exp", "rnw", "lim", "cg", "txn", "sasl", "tls"}}
 	var p props
 	var settings map[string]any
 	text := []byte(os.Getenv("KSJ_PROPS"))
@@ -292,9 +293,7 @@ func version() string {
 
 func open(p props, number int) *consumer {
 	group := os.Getenv("KSJ_KIND") == "consumer"
-	opts := []kgo.Opt{
-		kgo.SeedBrokers(strings.Split(os.Getenv("KSJ_BOOTSTRAP"), ",")...), kgo.ConsumeTopics(strings.Split(os.Getenv("KSJ_TOPICS"), ",")...),
-	}
+	opts := append(p.options(), kgo.SeedBrokers(strings.Split(os.Getenv("KSJ_BOOTSTRAP"), ",")...), kgo.ConsumeTopics(strings.Split(os.Getenv("KSJ_TOPICS"), ",")...))
 	if group {
 		opts = append(opts, ofGroup(p)...)
 	} else {

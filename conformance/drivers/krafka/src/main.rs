@@ -1,5 +1,7 @@
 //! The judge's driver of krafka: docs/drivers.md says what it is told and what it says.
 
+mod login;
+
 use std::env::var;
 use std::io::{BufRead, Write};
 use std::time::Duration;
@@ -202,10 +204,10 @@ const KNOWN: [&str; 8] = ["client_id", "rack", "max_poll_records", "acquire_mode
 
 #[tokio::main]
 async fn main() {
-    say(json!({"ev": "hello", "client": "krafka", "version": "0.28.1", "caps": ["exp", "rnw", "lim"]}));
+    say(json!({"ev": "hello", "client": "krafka", "version": "0.28.1", "caps": ["exp", "rnw", "lim", "sasl", "tls"]}));
     let settings: Value = serde_json::from_str(&var("KSJ_PROPS").unwrap_or_default()).expect("KSJ_PROPS");
     for name in settings.as_object().expect("KSJ_PROPS").keys() {
-        if !KNOWN.contains(&name.as_str()) {
+        if !KNOWN.contains(&name.as_str()) && !login::KNOWN.contains(&name.as_str()) {
             return say(json!({"ev": "unsupported", "what": name}));
         }
     }
@@ -224,7 +226,7 @@ async fn main() {
     let id = settings["client_id"].as_str().unwrap_or("driver");
     // An application that cannot connect tries again: connect fails where nobody listens.
     let kafka = loop {
-        match Kafka::builder(var("KSJ_BOOTSTRAP").unwrap_or_default()).client_id(id).connect().await {
+        match Kafka::builder(var("KSJ_BOOTSTRAP").unwrap_or_default()).client_id(id).security(login::auth(&settings)).connect().await {
             Ok(kafka) => break kafka,
             Err(e) => error("api", &e),
         }

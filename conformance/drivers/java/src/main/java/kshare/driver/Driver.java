@@ -223,7 +223,7 @@ public final class Driver {
     }
 
     public static void main(String[] args) throws Exception {
-        say("ev", "hello", "client", "java", "version", version(), "caps", List.of("exp", "rnw", "lim", "cg", "txn"));
+        say("ev", "hello", "client", "java", "version", version(), "caps", List.of("exp", "rnw", "lim", "cg", "txn", "sasl", "tls"));
         if ("producer".equals(System.getenv("KSJ_KIND"))) {
             ProducerDriver.run();
             return;
@@ -240,7 +240,9 @@ public final class Driver {
         p.put("bootstrap.servers", System.getenv("KSJ_BOOTSTRAP"));
         p.put("group.id", System.getenv("KSJ_GROUP"));
         p.put("share.acknowledgement.mode", EXPLICIT ? "explicit" : "implicit");
-        for (Map.Entry<String, JsonElement> e : GSON.fromJson(System.getenv("KSJ_PROPS"), JsonObject.class).entrySet()) {
+        JsonObject settings = GSON.fromJson(System.getenv("KSJ_PROPS"), JsonObject.class);
+        Login.take(settings, p);
+        for (Map.Entry<String, JsonElement> e : settings.entrySet()) {
             String name = SETTINGS.get(e.getKey());
             if (name != null)
                 p.put(name, e.getValue().getAsString());
