@@ -236,12 +236,13 @@ func (d *Driver) Stderr() string { return d.stderr.String() }
 func (d *Driver) Await(ctx context.Context, from int, match func(Event) bool) (Event, error) {
 	for {
 		changed := d.Changed()
+		ended, err := d.Ended() // asked first: once it has, there are no more events than are there now
 		events := d.Events(from)
 		from += len(events)
 		if i := slices.IndexFunc(events, match); i >= 0 {
 			return events[i], nil
 		}
-		if ended, err := d.Ended(); ended && len(events) == 0 {
+		if ended {
 			return Event{}, fmt.Errorf("the driver has ended: %v", err)
 		}
 		select {

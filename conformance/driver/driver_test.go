@@ -105,6 +105,8 @@ func TestCrashIsTold(t *testing.T) {
 	_, err := d.Await(context.Background(), 0, func(Event) bool { return false })
 	require.ErrorContains(t, err, "exit status 3")
 	assert.Equal(t, "out of order\n", d.Stderr())
+	_, err = d.Await(context.Background(), 0, func(Event) bool { return false })
+	require.ErrorContains(t, err, "exit status 3", "also of one that had ended before")
 }
 
 // What a driver leaves behind is ended with it, whether it is killed or ends by itself.
