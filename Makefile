@@ -95,11 +95,15 @@ judge: build ## put four clients through the judge's cases in their short form, 
 
 .PHONY: judge-full
 judge-full: build ## the same with every case, for about an hour; goes on where it was ended, and writes docs/conformance.html and the table of docs/judge-cases.md
-	@bin/kshare judge run $(CLIENTS) --parallel 12 --resume bin/judge-full.json --report docs/conformance.html --report docs/judge-cases.md $(ARGS) || { echo 'the clients do not pass all cases: docs/conformance.html has the exchanges'; }
+	@bin/kshare judge run $(CLIENTS) --client conformance/drivers/shareclient/run --parallel 12 --resume bin/judge-full.json --report docs/conformance.html --report docs/judge-cases.md $(ARGS) || { echo 'the clients do not pass all cases: docs/conformance.html has the exchanges'; }
 
 .PHONY: judge-selftest
 judge-selftest: build ## prove that the judge's cases catch mistakes: mutants of a client, for a minute
-	@bin/kshare judge selftest --client conformance/drivers/franz-go/run
+	@bin/kshare judge selftest --client conformance/drivers/franz-go/run --client conformance/drivers/shareclient/run
+
+.PHONY: judge-reference
+judge-reference: build ## put kshare's own client through the cases in their short form, which it has to pass, for three minutes
+	@bin/kshare judge run --client conformance/drivers/shareclient/run --short --parallel 10 --again 2 --report bin/judge-reference.html $(ARGS)
 
 .PHONY: judge-drivers
 judge-drivers: build ## check that the drivers do as they are told, for a minute; needs what make judge needs

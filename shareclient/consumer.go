@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -41,10 +42,12 @@ type Record struct {
 type Consumer struct {
 	cfg    ConsumerConfig
 	client *kgo.Client
-	routes *routes
-	stop   context.CancelFunc
-	life   context.Context // of what runs in the background, ends with Close
-	work   sync.WaitGroup
+	// coordination carries what goes to the coordinator: nothing that takes long delays a heartbeat on its way.
+	coordination *kgo.Client
+	routes       *routes
+	stop         context.CancelFunc
+	life         context.Context // of what runs in the background, ends with Close
+	work         sync.WaitGroup
 
 	beating     context.Context // of the heartbeats, ends before the member leaves: one that comes later would have it join again
 	stopBeating context.CancelFunc
@@ -53,21 +56,36 @@ type Consumer struct {
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced when anything below changes that is waited for
 	group    GroupMetadata
-	full     bool // the next heartbeat names the topics
-	assigned map[Partition]bool
+	full     bool                 // the next heartbeat names the topics
+	assigned map[[16]byte][]int32 // partitions by topic id: the names may not be known yet
 	nodes    map[int32]*node
+	offers   map[int32]map[int16]int16     // the largest version of each API, by node
+	askAt    time.Time                     // before which topics are not asked for again
+	asked    int                           // how often in a row that has not told all
 	lock     time.Duration                 // how long records are held at most, as a broker said last; 0 before
 	ready    []*Record                     // fetched and not polled
 	held     map[Partition]map[int64]*held // polled and not acknowledged
 	fatal    error
+	troubles []error           // for the next polls to tell, one each
+	told     map[string]string // the last of an API, so that it is told once
 }
 
 // node is what the consumer has with a broker. Its requests that count in the session are sent one after the other.
 type node struct {
-	id      int32
-	busy    bool
-	session session
-	gaps    map[Partition]map[int64]AcknowledgeType // acquired offsets without a record: told with the next fetch
+	id       int32
+	busy     bool
+	session  session
+	lost     int // how many sessions were lost: an answer of one says nothing of the next
+	failures int // in a row
+	// byItself is what the consumer says of acquired offsets that the application does not get, with the next fetch.
+	byItself map[Partition]map[int64]AcknowledgeType
+}
+
+// lose has the next fetch open a session: the node has none, or its epoch is not known because no answer came.
+func (n *node) lose() {
+	n.session = session{}
+	n.lost++
+	clear(n.byItself)
 }
 
 // held is a record in the application's hands.
@@ -87,10 +105,15 @@ func NewConsumer(cfg ConsumerConfig, opts ...kgo.Opt) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
+	coordination, err := newClient(opts)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
 	c := &Consumer{
-		cfg: cfg, client: client, routes: newRoutes(client), changed: make(chan struct{}),
+		cfg: cfg, client: client, coordination: coordination, routes: newRoutes(client), changed: make(chan struct{}),
 		group: GroupMetadata{GroupID: cfg.Group, MemberID: newMemberID()}, full: true,
-		nodes: map[int32]*node{}, held: map[Partition]map[int64]*held{},
+		nodes: map[int32]*node{}, held: map[Partition]map[int64]*held{}, offers: map[int32]map[int16]int16{}, told: map[string]string{},
 	}
 	c.life, c.stop = context.WithCancel(context.Background())
 	c.beating, c.stopBeating = context.WithCancel(c.life)
@@ -113,7 +136,8 @@ func (c *Consumer) wake() {
 }
 
 // Poll gives the next records, at least one, and waits for them until the context ends. Records of earlier polls that nothing was said of stay with the consumer.
-// A fetch that is under way when the context ends goes on, and the next Poll has what it brings.
+// A fetch that is under way when the context ends goes on, and the next Poll has what it brings. An Error of class Retriable tells what keeps records away, once:
+// the consumer goes on by itself, and Poll may be called again. One of class Fatal is the consumer's end.
 func (c *Consumer) Poll(ctx context.Context) ([]*Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,6 +147,10 @@ func (c *Consumer) Poll(ctx context.Context) ([]*Record, error) {
 			return nil, c.fatal
 		case len(c.ready) > 0:
 			return c.take(), nil
+		case len(c.troubles) > 0:
+			err := c.troubles[0]
+			c.troubles = c.troubles[1:]
+			return nil, err
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		}
@@ -161,30 +189,89 @@ func (c *Consumer) wait(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// fetches begins a fetch from each node that leads what is assigned and has none under way. It returns when to look again where a leader is not known, or 0.
-func (c *Consumer) fetches(ctx context.Context) (retry time.Duration) {
-	for _, name := range c.cfg.Topics {
-		if _, ok := c.routes.known(name); !ok {
-			c.mu.Unlock()
-			_ = c.routes.refresh(ctx, name) // tried again until it is there
-			c.mu.Lock()
-		}
+// trouble has a poll tell of an error, unless it is the one that was told of its API last. c.mu is held.
+func (c *Consumer) trouble(err *Error) {
+	if text := err.Error(); c.told[err.API] != text {
+		c.told[err.API] = text
+		c.troubles = append(c.troubles, err)
+		c.wake()
 	}
-	want := map[int32]map[Partition]bool{}
-	for p := range c.assigned {
-		t, ok := c.routes.known(p.Topic)
-		if !ok || int(p.Partition) >= len(t.leaders) || t.leaders[p.Partition] < 0 {
-			c.routes.forget(p.Topic)
-			retry = retryBackoff
-			continue
-		}
-		id := t.leaders[p.Partition]
+}
+
+// refresh asks for the topics, unless it has just done so in vain. c.mu is held before and after, not meanwhile.
+func (c *Consumer) refresh(ctx context.Context) {
+	if time.Now().Before(c.askAt) {
+		return
+	}
+	c.mu.Unlock()
+	refused, err := c.routes.refresh(ctx, c.cfg.Topics...)
+	c.mu.Lock()
+	for _, e := range refused {
+		c.trouble(e)
+	}
+	if err == nil && len(refused) == 0 {
+		delete(c.told, "Metadata")
+	}
+	c.askAt = time.Now().Add(backoff(c.asked))
+	c.asked++
+}
+
+// leaders are the partitions that are to be fetched, by the nodes that lead them, and whether more of them will be known later. A partition without a known leader
+// stays in the session that it is in: its assignment is as it was.
+func (c *Consumer) leaders() (want map[int32]map[Partition]bool, all bool) {
+	want, all = map[int32]map[Partition]bool{}, true
+	add := func(id int32, p Partition) {
 		if want[id] == nil {
 			want[id] = map[Partition]bool{}
 		}
 		want[id][p] = true
+	}
+	for _, name := range c.cfg.Topics {
+		if _, ok := c.routes.known(name); !ok {
+			all = false
+		}
+	}
+	for id, partitions := range c.assigned {
+		name := c.routes.name(id)
+		t, known := c.routes.known(name)
+		if known && t.id != id { // it was deleted, and another one has its name: the assignment or the metadata is old
+			all = false
+			continue
+		}
+		for _, i := range partitions {
+			p := Partition{id, name, i}
+			switch {
+			case i < 0: // there is none such
+			case known && int(i) < len(t.leaders) && t.leaders[i] >= 0:
+				add(t.leaders[i], p)
+			default:
+				all = false
+				for _, n := range c.nodes {
+					if n.session.partitions[p] {
+						add(n.id, p)
+					}
+				}
+			}
+		}
+	}
+	return want, all
+}
+
+// fetches begins a fetch from each node that leads what is assigned and has none under way. It returns when to look again where not all leaders are known, or 0.
+func (c *Consumer) fetches(ctx context.Context) (retry time.Duration) {
+	want, all := c.leaders()
+	if !all {
+		c.refresh(ctx)
+		if want, all = c.leaders(); !all {
+			retry = max(time.Until(c.askAt), time.Millisecond)
+		}
+	}
+	if all {
+		c.asked = 0
+	}
+	for id := range want {
 		if c.nodes[id] == nil {
-			c.nodes[id] = &node{id: id, gaps: map[Partition]map[int64]AcknowledgeType{}}
+			c.nodes[id] = &node{id: id, byItself: map[Partition]map[int64]AcknowledgeType{}}
 		}
 	}
 	for _, n := range c.nodes {
@@ -196,14 +283,15 @@ func (c *Consumer) fetches(ctx context.Context) (retry time.Duration) {
 			partitions = map[Partition]bool{} // the session is to forget what it has
 		}
 		n.busy = true
-		req, gaps := c.fetchRequest(n, partitions)
-		c.work.Go(func() { c.fetch(n, req, partitions, gaps) })
+		req := c.fetchRequest(n, partitions)
+		lost := n.lost
+		c.work.Go(func() { c.fetch(n, lost, req, partitions) })
 	}
 	return retry
 }
 
-// fetchRequest is the next ShareFetch of a node's session, and the gaps that it tells of.
-func (c *Consumer) fetchRequest(n *node, want map[Partition]bool) (*kmsg.ShareFetchRequest, map[Partition]map[int64]AcknowledgeType) {
+// fetchRequest is the next ShareFetch of a node's session.
+func (c *Consumer) fetchRequest(n *node, want map[Partition]bool) *kmsg.ShareFetchRequest {
 	req := kmsg.NewPtrShareFetchRequest()
 	req.GroupID, req.MemberID = &c.group.GroupID, &c.group.MemberID
 	req.ShareSessionEpoch = n.session.epoch
@@ -213,20 +301,18 @@ func (c *Consumer) fetchRequest(n *node, want map[Partition]bool) (*kmsg.ShareFe
 		req.ShareAcquireMode = 1
 	}
 	add, forget := n.session.plan(want)
-	var gaps map[Partition]map[int64]AcknowledgeType
-	if n.session.epoch != 0 { // the first request of a session acknowledges nothing
-		gaps, n.gaps = n.gaps, map[Partition]map[int64]AcknowledgeType{}
-	}
+	said := n.byItself // which is empty where a session begins: its first request acknowledges nothing
+	n.byItself = map[Partition]map[int64]AcknowledgeType{}
 	asked := map[Partition]bool{}
 	for _, p := range add {
 		asked[p] = true
 	}
-	for p := range gaps {
+	for p := range said {
 		asked[p] = true
 	}
 	for p := range asked {
 		part := kmsg.ShareFetchRequestTopicPartition{Partition: p.Partition}
-		for _, b := range batches(gaps[p]) {
+		for _, b := range batches(said[p]) {
 			part.AcknowledgementBatches = append(part.AcknowledgementBatches, kmsg.ShareFetchRequestTopicPartitionAcknowledgementBatch{
 				FirstOffset: b.FirstOffset, LastOffset: b.LastOffset, AcknowledgeTypes: b.wireTypes(),
 			})
@@ -244,7 +330,7 @@ func (c *Consumer) fetchRequest(n *node, want map[Partition]bool) (*kmsg.ShareFe
 		}
 		req.ForgottenTopicsData[i].Partitions = append(req.ForgottenTopicsData[i].Partitions, p.Partition)
 	}
-	return req, gaps
+	return req
 }
 
 // topicAt is where a topic is in a request, the length where it is not.
@@ -258,13 +344,17 @@ func topicAt[T any](topics []T, is func(T) bool) int {
 }
 
 // fetch sends a ShareFetch and takes its answer. Nothing but Close ends it early: a connection that is given up takes all that was acquired over it along.
-func (c *Consumer) fetch(n *node, req *kmsg.ShareFetchRequest, want map[Partition]bool, gaps map[Partition]map[int64]AcknowledgeType) {
-	resp, err := ask[*kmsg.ShareFetchResponse](c.life, c.client, n.id, req)
+func (c *Consumer) fetch(n *node, lost int, req *kmsg.ShareFetchRequest, want map[Partition]bool) {
+	resp, err := c.askFetch(n.id, req)
 	c.mu.Lock()
-	ok := c.fetched(n, resp, err, want)
+	ok := c.fetched(n, lost, resp, err, want)
+	if n.failures++; ok {
+		n.failures = 0
+	}
+	wait := backoff(n.failures)
 	c.mu.Unlock()
 	if !ok {
-		pause(c.life, retryBackoff)
+		pause(c.life, wait)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,13 +362,33 @@ func (c *Consumer) fetch(n *node, req *kmsg.ShareFetchRequest, want map[Partitio
 	c.wake()
 }
 
+// askFetch sends a ShareFetch to a node that has what it takes.
+func (c *Consumer) askFetch(node int32, req *kmsg.ShareFetchRequest) (*kmsg.ShareFetchResponse, error) {
+	version := int16(1)
+	if c.cfg.RecordLimit {
+		version = 2 // which has ShareAcquireMode
+	}
+	if err := c.offered(c.life, c.client, node, req.Key(), version); err != nil {
+		return nil, err
+	}
+	return ask[*kmsg.ShareFetchResponse](c.life, c.client, node, req)
+}
+
 // fetched takes the answer to a ShareFetch. It returns false where the next one is better sent a little later. c.mu is held.
-func (c *Consumer) fetched(n *node, resp *kmsg.ShareFetchResponse, err error, want map[Partition]bool) bool {
+func (c *Consumer) fetched(n *node, lost int, resp *kmsg.ShareFetchResponse, err error, want map[Partition]bool) bool {
+	if n.lost != lost {
+		return true // the session was given up meanwhile, and with it what the answer brings
+	}
 	if err != nil || resp.ErrorCode != errorcode.None {
-		n.session.lost()
+		n.lose()
 		c.forgetRoutes()
-		if err == nil && (resp.ErrorCode == errorcode.GroupAuthorizationFailed || resp.ErrorCode == errorcode.UnsupportedVersion) {
+		switch {
+		case err != nil:
+			c.unanswered(n.id, err)
+		case resp.ErrorCode == errorcode.UnsupportedVersion:
 			c.fatal = &Error{API: "ShareFetch", Of: c.cfg.Group, Code: resp.ErrorCode, Message: textOf(resp.ErrorMessage), Class: Fatal}
+		case resp.ErrorCode == errorcode.GroupAuthorizationFailed || resp.ErrorCode == errorcode.TopicAuthorizationFailed:
+			c.trouble(&Error{API: "ShareFetch", Of: c.cfg.Group, Code: resp.ErrorCode, Message: textOf(resp.ErrorMessage), Class: Retriable})
 		}
 		return false
 	}
@@ -290,10 +400,15 @@ func (c *Consumer) fetched(n *node, resp *kmsg.ShareFetchResponse, err error, wa
 	for _, t := range resp.Topics {
 		for _, part := range t.Partitions {
 			of := Partition{t.TopicID, c.routes.name(t.TopicID), part.Partition}
+			if !want[of] {
+				continue // nobody has asked for it
+			}
 			switch part.ErrorCode {
 			case errorcode.None:
-			case errorcode.TopicAuthorizationFailed:
-				c.fatal = &Error{API: "ShareFetch", Of: of.String(), Code: part.ErrorCode, Message: textOf(part.ErrorMessage), Class: Fatal}
+				delete(c.told, "ShareFetch of "+of.String())
+			case errorcode.TopicAuthorizationFailed, errorcode.CorruptMessage, errorcode.UnsupportedCompressionType:
+				c.trouble(&Error{API: "ShareFetch of " + of.String(), Of: c.cfg.Group, OfPartition: true, Code: part.ErrorCode, Message: textOf(part.ErrorMessage), Class: Retriable})
+				ok = false
 			default:
 				c.routes.forget(of.Topic)
 				ok = false
@@ -302,6 +417,46 @@ func (c *Consumer) fetched(n *node, resp *kmsg.ShareFetchResponse, err error, wa
 		}
 	}
 	return ok
+}
+
+// unanswered takes an error of the way to a node. c.mu is held.
+func (c *Consumer) unanswered(node int32, err error) {
+	delete(c.offers, node)
+	var e *Error
+	if errors.As(err, &e) && e.Class == Fatal && c.fatal == nil {
+		c.fatal = e
+	}
+}
+
+// offered is an error where a node does not have an API in a version.
+func (c *Consumer) offered(ctx context.Context, client *kgo.Client, node int32, key, version int16) error {
+	c.mu.Lock()
+	offers := c.offers[node]
+	c.mu.Unlock()
+	if offers == nil {
+		req := kmsg.NewPtrApiVersionsRequest()
+		req.ClientSoftwareName, req.ClientSoftwareVersion = "kshare-shareclient", "1"
+		resp, err := ask[*kmsg.ApiVersionsResponse](ctx, client, node, req)
+		switch {
+		case err != nil:
+			return err
+		case resp.ErrorCode == errorcode.UnsupportedVersion:
+			return nil // the node is older than the question: what it has shows when it is asked for it
+		case resp.ErrorCode != errorcode.None:
+			return &Error{API: "ApiVersions", Of: c.cfg.Group, Code: resp.ErrorCode, Class: Retriable}
+		}
+		offers = map[int16]int16{}
+		for _, k := range resp.ApiKeys {
+			offers[k.ApiKey] = k.MaxVersion
+		}
+		c.mu.Lock()
+		c.offers[node] = offers
+		c.mu.Unlock()
+	}
+	if most, ok := offers[key]; !ok || most < version {
+		return &Error{API: kmsg.NameForKey(key), Of: c.cfg.Group, Code: errorcode.UnsupportedVersion, Message: fmt.Sprintf("node %d does not have version %d", node, version), Class: Fatal}
+	}
+	return nil
 }
 
 // forgetRoutes has the next fetch ask who leads the topics.
@@ -316,39 +471,41 @@ func (c *Consumer) acquired(n *node, of Partition, part kmsg.ShareFetchResponseT
 	if len(part.AcquiredRecords) == 0 {
 		return
 	}
-	fetched, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		Offset: part.AcquiredRecords[0].FirstOffset, Topic: of.Topic, Partition: of.Partition,
-	}, &kmsg.FetchResponseTopicPartition{Partition: part.Partition, RecordBatches: part.Records}, kgo.DefaultDecompressor(), nil)
-	records := map[int64]*kgo.Record{}
-	for _, r := range fetched.Records {
-		records[r.Offset] = r
-	}
+	read := contentOf(part.Records, of)
 	if c.held[of] == nil {
 		c.held[of] = map[int64]*held{}
 	}
 	for _, a := range part.AcquiredRecords {
-		for offset := a.FirstOffset; offset <= a.LastOffset; offset++ {
-			r := records[offset]
-			if r == nil {
-				if fetched.Err == nil {
-					if n.gaps[of] == nil {
-						n.gaps[of] = map[int64]AcknowledgeType{}
-					}
-					n.gaps[of][offset] = gap
+		last := a.LastOffset
+		if a.FirstOffset < 0 || last < a.FirstOffset || last == math.MaxInt64 {
+			continue
+		}
+		if last-a.FirstOffset >= maxGaps {
+			last = a.FirstOffset + maxGaps - 1
+		}
+		for offset := a.FirstOffset; offset <= last; offset++ {
+			if r := read.records[offset]; r != nil {
+				c.deliver(n, of, r, a.DeliveryCount)
+			} else if t := read.without(offset); t != undecided {
+				if n.byItself[of] == nil {
+					n.byItself[of] = map[int64]AcknowledgeType{}
 				}
-				continue
+				n.byItself[of][offset] = t
 			}
-			if before := c.held[of][offset]; before != nil {
-				c.ready = slices.DeleteFunc(c.ready, func(r *Record) bool { return r == before.record })
-			}
-			record := &Record{
-				Topic: of.Topic, Partition: of.Partition, Offset: offset, Key: r.Key, Value: r.Value, Headers: r.Headers,
-				Timestamp: r.Timestamp, DeliveryCount: a.DeliveryCount, of: of,
-			}
-			c.held[of][offset] = &held{record, n.id, undecided}
-			c.ready = append(c.ready, record)
 		}
 	}
+}
+
+// deliver takes a record that the member has acquired.
+func (c *Consumer) deliver(n *node, of Partition, r *kgo.Record, count int16) {
+	if before := c.held[of][r.Offset]; before != nil {
+		c.ready = slices.DeleteFunc(c.ready, func(r *Record) bool { return r == before.record })
+	}
+	record := &Record{
+		Topic: of.Topic, Partition: of.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: r.Timestamp, DeliveryCount: count, of: of,
+	}
+	c.held[of][r.Offset] = &held{record, n.id, undecided}
+	c.ready = append(c.ready, record)
 }
 
 // ErrNotHeld is the error of acknowledging a record that the consumer does not hold: it was acknowledged, lost with the
@@ -493,17 +650,26 @@ func (c *Consumer) acknowledge(ctx context.Context, n *node, epoch int32, types 
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, part)
 	}
 	n.busy = true
+	lost := n.lost
 	c.mu.Unlock()
-	resp, err := ask[*kmsg.ShareAcknowledgeResponse](ctx, c.client, n.id, req)
+	resp, err := c.askAcknowledge(ctx, n.id, req)
 	c.mu.Lock()
 	n.busy = false
 	c.wake()
+	if err == nil && n.lost != lost {
+		return &Error{API: "ShareAcknowledge", Of: c.cfg.Group, Code: errorcode.ShareSessionNotFound, Message: fmt.Sprintf("the session with node %d was lost, and its records with it", n.id), Class: Abortable}
+	}
+	var refused *Error
+	if errors.As(err, &refused) {
+		return refused // nothing was sent
+	}
 	if err != nil {
-		n.session.lost()
+		n.lose()
+		delete(c.offers, n.id)
 		return &Error{API: "ShareAcknowledge", Of: c.cfg.Group, Class: Abortable, Cause: err}
 	}
 	if resp.ErrorCode != errorcode.None {
-		n.session.lost()
+		n.lose()
 		return &Error{API: "ShareAcknowledge", Of: c.cfg.Group, Code: resp.ErrorCode, Message: textOf(resp.ErrorMessage), Class: Abortable}
 	}
 	if epoch != closing {
@@ -512,13 +678,31 @@ func (c *Consumer) acknowledge(ctx context.Context, n *node, epoch int32, types 
 	var errs []error
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
+			of := Partition{t.TopicID, c.routes.name(t.TopicID), p.Partition}
+			delete(types, of)
 			if p.ErrorCode != errorcode.None {
-				of := Partition{t.TopicID, c.routes.name(t.TopicID), p.Partition}
 				errs = append(errs, &Error{API: "ShareAcknowledge", Of: of.String(), OfPartition: true, Code: p.ErrorCode, Message: textOf(p.ErrorMessage), Class: Abortable})
 			}
 		}
 	}
+	for of := range types {
+		errs = append(errs, &Error{API: "ShareAcknowledge", Of: of.String(), OfPartition: true, Code: errorcode.UnknownServerError, Message: "the answer has no word of it", Class: Abortable})
+	}
 	return errors.Join(errs...)
+}
+
+// askAcknowledge sends a ShareAcknowledge to a node that has what it takes. An Error tells that it has not, and that nothing was sent.
+func (c *Consumer) askAcknowledge(ctx context.Context, node int32, req *kmsg.ShareAcknowledgeRequest) (*kmsg.ShareAcknowledgeResponse, error) {
+	if req.IsRenewAck {
+		if err := c.offered(ctx, c.client, node, req.Key(), 2); err != nil {
+			var e *Error
+			if errors.As(err, &e) {
+				e.Class = Abortable
+			}
+			return nil, err
+		}
+	}
+	return ask[*kmsg.ShareAcknowledgeResponse](ctx, c.client, node, req)
 }
 
 // Close commits what was said of records, gives back the others and leaves the group. It does as much of that as the context has time for; the consumer is
@@ -553,5 +737,6 @@ func (c *Consumer) Close(ctx context.Context) error {
 	c.stop()
 	c.work.Wait()
 	c.client.Close()
+	c.coordination.Close()
 	return errors.Join(append(errs, ctx.Err())...)
 }

@@ -12,8 +12,13 @@ import (
 	"kshare/protocol/errorcode"
 )
 
-// retryBackoff is how long the client waits before it sends again (retry.backoff.ms).
-const retryBackoff = 100 * time.Millisecond
+// retryBackoff is how long the client waits before it sends again (retry.backoff.ms), and maxBackoff how long it does at most (retry.backoff.max.ms).
+const retryBackoff, maxBackoff = 100 * time.Millisecond, time.Second
+
+// backoff is how long the client waits after so many failures in a row.
+func backoff(failures int) time.Duration {
+	return min(retryBackoff<<min(max(failures-1, 0), 10), maxBackoff)
+}
 
 // routes knows who leads which partition.
 type routes struct {
@@ -33,8 +38,8 @@ func newRoutes(client *kgo.Client) *routes {
 	return &routes{client: client, topics: map[string]topic{}, names: map[[16]byte]string{}}
 }
 
-// refresh asks for the topics of the names. A topic that is not there is no error: it may come.
-func (r *routes) refresh(ctx context.Context, names ...string) error {
+// refresh asks for the topics of the names. A topic that is not there is no error: it may come. refused are those that will not come by themselves.
+func (r *routes) refresh(ctx context.Context, names ...string) (refused []*Error, err error) {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, name := range names {
 		t := kmsg.NewMetadataRequestTopic()
@@ -43,24 +48,32 @@ func (r *routes) refresh(ctx context.Context, names ...string) error {
 	}
 	resp, err := req.RequestWith(ctx, r.client)
 	if err != nil {
-		return fmt.Errorf("metadata of %v: %w", names, err)
+		return nil, fmt.Errorf("metadata of %v: %w", names, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range resp.Topics {
-		if t.Topic == nil || t.ErrorCode != errorcode.None {
+		switch {
+		case t.ErrorCode == errorcode.TopicAuthorizationFailed || t.ErrorCode == errorcode.InvalidTopicException:
+			name := ""
+			if t.Topic != nil {
+				name = *t.Topic
+			}
+			refused = append(refused, &Error{API: "Metadata", Of: name, Code: t.ErrorCode, Class: Retriable})
+			continue
+		case t.Topic == nil || t.TopicID == [16]byte{} || t.ErrorCode != errorcode.None:
 			continue
 		}
 		leaders := make([]int32, len(t.Partitions))
 		for _, p := range t.Partitions {
-			if int(p.Partition) < len(leaders) {
+			if p.Partition >= 0 && int(p.Partition) < len(leaders) {
 				leaders[p.Partition] = p.Leader
 			}
 		}
 		r.topics[*t.Topic] = topic{t.TopicID, leaders}
 		r.names[t.TopicID] = *t.Topic
 	}
-	return nil
+	return refused, nil
 }
 
 // forget has the next look at a topic ask for it.
@@ -90,7 +103,7 @@ func (r *routes) find(ctx context.Context, name string) (topic, error) {
 	if t, ok := r.known(name); ok {
 		return t, nil
 	}
-	if err := r.refresh(ctx, name); err != nil {
+	if _, err := r.refresh(ctx, name); err != nil {
 		return topic{}, err
 	}
 	t, ok := r.known(name)

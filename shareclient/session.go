@@ -40,6 +40,3 @@ func (s *session) answered(want map[Partition]bool) {
 	}
 	s.epoch++
 }
-
-// lost has the next ShareFetch open a session: the node has none, or its epoch is not known because no answer came.
-func (s *session) lost() { *s = session{} }

@@ -33,7 +33,7 @@ func TestSession(t *testing.T) {
 	s.answered(nil) // a ShareAcknowledge counts on and changes no partitions
 	assert.Equal(t, session{3, only(b)}, s)
 
-	s.lost()
+	s = session{}
 	add, forget = s.plan(only(b))
 	assert.Equal(t, []Partition{b}, add, "after a loss everything is told again")
 	assert.Empty(t, forget, "a new session has nothing to forget")

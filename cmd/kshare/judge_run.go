@@ -20,6 +20,7 @@ type caseFlags struct {
 	cases    []string
 	short    bool
 	parallel int
+	again    int
 	strict   bool
 	reports  []string
 	evidence string
@@ -40,6 +41,7 @@ func judgeRunCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&f.cases, "cases", nil, "ids or families (ses, ses.02, e76.*), with ! in front to leave them out; all without")
 	c.Flags().BoolVar(&f.short, "short", false, "leave out what the short form leaves out: of errors for ten seconds, and at the join, all but one of a kind")
 	c.Flags().IntVar(&f.parallel, "parallel", 8, "how many cases run at a time")
+	c.Flags().IntVar(&f.again, "again", 0, "how often a case that has failed is put to the client again, by itself, when all others are done; the best verdict counts, and is said to be unsteady")
 	c.Flags().BoolVar(&f.strict, "strict", false, "end with status 1 for a SHOULD that is broken too")
 	c.Flags().StringArrayVar(&f.reports, "report", nil, "`file` to write the verdicts to: .txt, .json, .xml (JUnit), .html, .svg (a badge) or .md (the page of all cases); may be repeated")
 	c.Flags().StringVar(&f.evidence, "evidence", "", "`directory` for the frames of each case that does not pass, for kshare judge recording")
@@ -77,16 +79,20 @@ func judgeCheckDriverCommand() *cobra.Command {
 }
 
 func judgeSelfTestCommand() *cobra.Command {
-	var client string
+	var clients []string
 	c := &cobra.Command{
 		Use:   "selftest --client DRIVER",
 		Short: "Prove that the cases catch mistakes: a client that passes, and what a mistake makes of it",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if client == "" {
-				return errors.New("--client is the command of the driver of a client that passes the cases of all mutants")
+			if len(clients) == 0 {
+				return errors.New("--client is the command of the driver of a client that passes the cases of mutants")
 			}
-			all, err := cases.SelfTest(cmd.Context(), strings.Fields(client), 8, func(c cases.Caught) {
+			var commands [][]string
+			for _, c := range clients {
+				commands = append(commands, strings.Fields(c))
+			}
+			all, err := cases.SelfTest(cmd.Context(), commands, 8, func(c cases.Caught) {
 				verdict := "caught"
 				if !c.OK() {
 					verdict = "MISSED"
@@ -109,7 +115,7 @@ func judgeSelfTestCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&client, "client", "", "`command` of the driver")
+	c.Flags().StringArrayVar(&clients, "client", nil, "`command` of a driver; may be repeated: a case is put to the first that can do what it needs")
 	return c
 }
 
@@ -153,7 +159,7 @@ func (f *caseFlags) run(cmd *cobra.Command) error {
 // one puts one client through the cases.
 func (f *caseFlags) one(ctx context.Context, cmd *cobra.Command, client string, chosen []cases.Case, kept []*cases.Report) (*cases.Report, error) {
 	done := 0
-	return cases.Run(ctx, cases.Options{Client: strings.Fields(client), Cases: chosen, Parallel: f.parallel, Known: kept, Done: func(x cases.Result, r *cases.Report) {
+	return cases.Run(ctx, cases.Options{Client: strings.Fields(client), Cases: chosen, Parallel: f.parallel, Again: f.again, Known: kept, Done: func(x cases.Result, r *cases.Report) {
 		done++
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s %d: %-14s %s %s\n", r.Client, done, x.Verdict, x.ID, x.Why)
 		if err := f.keep(r.Client, &x); err != nil {

@@ -6,6 +6,5 @@ type Absence struct{ IDs, Why string }
 // Absent are the cases that are missing. Their ids are kept for them.
 var Absent = []Absence{
 	{"dat.16", "a batch that unpacks to 4 GiB takes more memory than a judge should"},
-	{"ktx.01 to ktx.12", "no client acknowledges in transactions yet: KIP-1289 is proposed only"},
 	{"txp.12", "it takes an idempotent producer without transactions, which no driver has"},
 }

@@ -45,6 +45,7 @@ type Setup struct {
 	Kind      string         // KSJ_KIND, "" for share
 	SASL      bool           // clients have to log in
 	TLS       bool           // clients speak TLS with the proxy
+	Atomic    bool           // the cluster has KIP-1289
 	// Late has the client start by itself: the case calls Stage.Launch.
 	Late bool
 }
@@ -82,7 +83,7 @@ func Family(id string) string {
 
 // All are all cases, in the order of their families.
 func All() []Case {
-	all := slices.Concat(negotiation, membership, sessions, fetching, acknowledging, renewing, modes, redelivery, leaders, nodes, topics, shapes, locks, closing, groups, producers, security, startingCases(), errorCases())
+	all := slices.Concat(negotiation, membership, sessions, fetching, acknowledging, renewing, modes, redelivery, leaders, nodes, topics, shapes, locks, closing, groups, producers, security, transactional, startingCases(), errorCases())
 	for i := range all {
 		if c := &all[i]; c.Within == 0 {
 			c.Within = 30 * time.Second

@@ -247,7 +247,7 @@ func (s *Stage) steady(within time.Duration) {
 	})
 }
 
-// Drained waits until all records that were produced are acknowledged.
+// Drained waits until all records that were produced are acknowledged, and a moment more: what the broker knows may be ahead of what is read of the driver.
 func (s *Stage) Drained(within time.Duration, topic string, partition int32) {
 	s.mu.Lock()
 	end := s.sent[fmt.Sprintf("%s-%d", topic, partition)]
@@ -260,6 +260,7 @@ func (s *Stage) Drained(within time.Duration, topic string, partition int32) {
 		}
 		return true
 	})
+	s.Wait(200 * time.Millisecond)
 }
 
 // watched is the partition that a case looks at where it names none.

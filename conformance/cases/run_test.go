@@ -118,3 +118,28 @@ func TestNoDriver(t *testing.T) {
 	require.ErrorContains(t, err, "the driver does not say hello: the driver has ended: exit status 4")
 	require.ErrorContains(t, err, "what?")
 }
+
+// A case that has failed is put to the client again where that is asked for, and one that always fails stays failed.
+func TestAgain(t *testing.T) {
+	t.Setenv(play, "hangs")
+	runs := map[string]int{}
+	failing := func(times int) func(*Stage) {
+		return func(s *Stage) {
+			if runs[s.c.ID]++; runs[s.c.ID] <= times {
+				s.Failf("busy")
+			}
+		}
+	}
+	all := []Case{
+		{ID: "tst.01", Within: time.Minute, run: failing(0)},
+		{ID: "tst.02", Within: time.Minute, run: failing(2)},
+		{ID: "tst.03", Within: time.Minute, run: failing(3)},
+	}
+	r, err := Run(context.Background(), Options{Client: []string{os.Args[0]}, Cases: all, Again: 2})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]int{"tst.01": 1, "tst.02": 3, "tst.03": 3}, runs)
+	assert.Equal(t, []Verdict{Pass, Pass, HarnessFailed}, []Verdict{r.Results[0].Verdict, r.Results[1].Verdict, r.Results[2].Verdict})
+	assert.Empty(t, r.Results[0].Notes)
+	require.Len(t, r.Results[1].Notes, 1)
+	assert.Contains(t, r.Results[1].Notes[0], "unsteady: beside other cases the verdict was harness-failed")
+}

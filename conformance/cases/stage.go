@@ -148,6 +148,9 @@ func open(ctx context.Context, c *Case, o *Options) (*Stage, error) {
 	if c.Setup.SASL {
 		opts = append(opts, loginOptions()...)
 	}
+	if c.Setup.Atomic {
+		opts = append(opts, kshare.WithKIP1289())
+	}
 	err := s.openCluster(opts, o)
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -159,8 +162,12 @@ func (s *Stage) openCluster(opts []kshare.Option, o *Options) (err error) {
 	if s.cluster, err = kshare.Start(opts...); err != nil {
 		return err
 	}
-	s.judge = live.New(conformance.Options{}, clock.Machine{}, &s.frames)
-	front := proxy.Options{Upstream: s.upstream(s.cluster.Addrs()), Listen: "127.0.0.1:0", Dial: s.cluster.Dial, Tap: s.judge, Script: s}
+	apis := protocol.Catalog{}
+	if s.c.Setup.Atomic {
+		apis = protocol.WithTxnShareAcknowledge(protocol.TxnShareAcknowledgeKey)
+	}
+	s.judge = live.New(conformance.Options{APIs: apis}, clock.Machine{}, &s.frames)
+	front := proxy.Options{Upstream: s.upstream(s.cluster.Addrs()), Listen: "127.0.0.1:0", Dial: s.cluster.Dial, Tap: s.judge, Script: s, APIs: apis}
 	if s.c.Setup.TLS {
 		if front.Listener, s.authority, err = certified(); err != nil {
 			return err
@@ -170,7 +177,7 @@ func (s *Stage) openCluster(opts []kshare.Option, o *Options) (err error) {
 	if err != nil || o.Mutant == nil {
 		return err
 	}
-	s.mutant, err = proxy.Start(s.ctx, proxy.Options{Upstream: s.upstream(s.proxy.Addrs()), Listen: "127.0.0.1:0", Tap: nobody{}, Script: o.Mutant()})
+	s.mutant, err = proxy.Start(s.ctx, proxy.Options{Upstream: s.upstream(s.proxy.Addrs()), Listen: "127.0.0.1:0", Tap: nobody{}, Script: o.Mutant(), APIs: apis})
 	return err
 }
 

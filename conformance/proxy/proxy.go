@@ -48,6 +48,7 @@ type Options struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Listener listens, nil for TCP.
 	Listener func(addr string) (net.Listener, error)
+	APIs     protocol.Catalog // of the cluster
 	Tap      Tap
 	Faults   []fault.Rule
 	Script   Script       // nil for none
@@ -398,7 +399,7 @@ func (c *connection) request(frame []byte) (a *asked, sent []byte, forward bool,
 	if a.header, err = protocol.ParseRequestStart(frame); err != nil {
 		return nil, sent, true, nil // for the broker to refuse, or a token of old SASL
 	}
-	if a.api = protocol.APIByKey(a.header.Key); a.api == nil {
+	if a.api = c.proxy.o.APIs.ByKey(a.header.Key); a.api == nil {
 		return a, sent, true, nil
 	}
 	body, err := protocol.ParseRequestRest(&a.header, frame, a.api.IsFlexible(a.header.Version))
