@@ -91,11 +91,15 @@ CLIENTS := $(foreach driver,$(DRIVERS),--client conformance/drivers/$(driver)/ru
 
 .PHONY: judge
 judge: build ## put four clients through the judge's cases in their short form, for some ten minutes; needs JDK 17, Maven, Python 3 and Rust, and downloads what they use
-	@bin/kshare judge run $(CLIENTS) --short --parallel 12 --report bin/judge.html --report bin/judge.json $(ARGS) || { echo 'the clients do not pass all cases: bin/judge.html has the exchanges'; }
+	@bin/kshare judge run $(CLIENTS) --short --parallel 16 --report bin/judge.html --report bin/judge.json $(ARGS) || { echo 'the clients do not pass all cases: bin/judge.html has the exchanges'; }
 
 .PHONY: judge-full
 judge-full: build ## the same with every case, for about an hour; goes on where it was ended, and writes docs/conformance.html and the table of docs/judge-cases.md
 	@bin/kshare judge run $(CLIENTS) --client conformance/drivers/shareclient/run --parallel 12 --resume bin/judge-full.json --report docs/conformance.html --report docs/judge-cases.md $(ARGS) || { echo 'the clients do not pass all cases: docs/conformance.html has the exchanges'; }
+
+.PHONY: judge-groups
+judge-groups: build ## put clients through the cases of ordinary consumer groups and transactional producers; needs what make judge needs, and Node
+	@bin/kshare judge run $(CLIENTS) --client conformance/drivers/kafkajs/run --cases grp,txp --parallel 8 --report bin/judge-groups.html $(ARGS) || { echo 'the clients do not pass all cases: bin/judge-groups.html has the exchanges'; }
 
 .PHONY: judge-selftest
 judge-selftest: build ## prove that the judge's cases catch mistakes: mutants of a client, for a minute

@@ -90,12 +90,17 @@ func (s *Stage) alive() {
 		return
 	}
 	if ended, err := s.driver.Ended(); ended {
-		for _, e := range s.Events() {
-			if e.Ev == "unsupported" {
-				panic(stop{Skip, "the driver has no " + e.What})
-			}
-		}
+		s.mayLack()
 		s.Failf("the client's process has ended: %v", exitText(err))
+	}
+}
+
+// mayLack skips the case where the driver has said that it lacks something.
+func (s *Stage) mayLack() {
+	for _, e := range s.Events() {
+		if e.Ev == "unsupported" {
+			panic(stop{Skip, "the driver has no " + e.What})
+		}
 	}
 }
 
@@ -138,6 +143,7 @@ func (s *Stage) event(what string, within time.Duration, from int, match func(dr
 	e, err := s.driver.Await(ctx, from, match)
 	if err != nil {
 		if ended, how := s.driver.Ended(); ended {
+			s.mayLack()
 			panic(stop{HarnessFailed, fmt.Sprintf("the driver has ended (%s) before %s", exitText(how), what)})
 		}
 		panic(stop{HarnessFailed, fmt.Sprintf("the driver does not say %s within %s", what, within)})

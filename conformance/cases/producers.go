@@ -116,6 +116,9 @@ var producers = []Case{
 	ofProducer("txp.01", conformance.Must, "two transactions with transaction.version 2: no AddPartitionsToTxn, and each with the epoch that the one before has given", "KIP-890", Setup{}, func(s *Stage) {
 		s.committed()
 		s.committed()
+		if x := s.first(0, endKey, func(x *Seen) bool { return x.Version < 5 }); x != nil {
+			s.Inconclusivef("EndTxn has the version %d: the client knows transactions as they were before", x.Version)
+		}
 		s.none(addKey)
 		epoch := int16(-1)
 		for _, x := range s.Since(0, endKey) {

@@ -11,6 +11,8 @@ import time
 import confluent_kafka
 from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, ShareConsumer
 
+import group
+
 EXPLICIT = os.environ["KSJ_ACK"] == "explicit"
 SETTINGS = {
     "client_id": "client.id", "rack": "client.rack", "max_poll_records": "max.poll.records", "max_wait_ms": "fetch.wait.max.ms", "min_bytes": "fetch.min.bytes", "max_bytes": "fetch.max.bytes",
@@ -150,12 +152,19 @@ def token(user, seconds):
 
 
 def main():
-    say(ev="hello", client="confluent-kafka-python", version=confluent_kafka.__version__, caps=["exp", "sasl", "tls"])
-    if os.environ["KSJ_KIND"] != "share":
+    say(ev="hello", client="confluent-kafka-python", version=confluent_kafka.__version__, caps=["exp", "cg", "sasl", "tls"])
+    kind = os.environ["KSJ_KIND"]
+    if kind not in ("share", "consumer"):
         say(ev="unsupported", what="kind " + os.environ["KSJ_KIND"])
         return
-    conf = {"bootstrap.servers": os.environ["KSJ_BOOTSTRAP"], "group.id": os.environ["KSJ_GROUP"], "share.acknowledgement.mode": os.environ["KSJ_ACK"]}
+    conf = {"bootstrap.servers": os.environ["KSJ_BOOTSTRAP"], "group.id": os.environ["KSJ_GROUP"]}
     settings = json.loads(os.environ["KSJ_PROPS"])
+    known, topics, limit = SETTINGS, os.environ["KSJ_TOPICS"].split(","), 500
+    if kind == "share":
+        conf["share.acknowledgement.mode"] = os.environ["KSJ_ACK"]
+    else:
+        known, limit = {**SETTINGS, **group.SETTINGS}, settings.pop("max_poll_records", 500)
+        topics = ["^" + t for t in topics] if settings.pop("regex", False) else topics
     if settings.get("sasl_mechanism") == "OAUTHBEARER":
         conf["oauth_cb"] = lambda _: token(settings["sasl_username"], settings["sasl_token_s"])
         del settings["sasl_username"], settings["sasl_password"], settings["sasl_token_s"]
@@ -164,10 +173,10 @@ def main():
     if "tls_ca" in settings:
         conf["security.protocol"] = "SSL"
     for name, value in settings.items():
-        if name not in SETTINGS:
+        if name not in known:
             say(ev="unsupported", what=name)
             return
-        conf[SETTINGS[name]] = value
+        conf[known[name]] = value
     ops = queue.Queue()
 
     def read():
@@ -175,9 +184,14 @@ def main():
             ops.put(json.loads(line))
         ops.put({"op": "end"})
 
+    def member(number):
+        if kind == "share":
+            return Member(conf, number)
+        return group.GroupMember(conf, number, topics, limit, sys.modules[__name__])
+
     threading.Thread(target=read, daemon=True).start()
     try:
-        members = [Member(conf, 0)]
+        members = [member(0)]
     except Exception as e:
         say(ev="error", where="api", code=code(e), text=str(e), fatal=True)
         say(ev="unsupported", what=str(e))
@@ -214,7 +228,7 @@ def main():
             elif op == "unsubscribe":
                 m.consumer.unsubscribe()
             elif op == "second":
-                members.append(Member(conf, len(members)))
+                members.append(member(len(members)))
             elif op == "close":
                 times = o.get("times", 1)
                 for x in members * times:
