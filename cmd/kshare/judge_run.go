@@ -44,7 +44,7 @@ func judgeRunCommand() *cobra.Command {
 	c.Flags().IntVar(&f.again, "again", 0, "how often a case that has failed is put to the client again, by itself, when all others are done; the best verdict counts, and is said to be unsteady")
 	c.Flags().BoolVar(&f.strict, "strict", false, "end with status 1 for a SHOULD that is broken too")
 	c.Flags().StringArrayVar(&f.reports, "report", nil, "`file` to write the verdicts to: .txt, .json, .xml (JUnit), .html, .svg (a badge) or .md (the page of all cases); may be repeated")
-	c.Flags().StringVar(&f.evidence, "evidence", "", "`directory` for the frames of each case that does not pass, for kshare judge recording")
+	c.Flags().StringVar(&f.evidence, "evidence", "", "`directory` for what the client sent in each case that does not pass: the frames for kshare judge recording, and a scenario for kshare run")
 	c.Flags().StringVar(&f.resume, "resume", "", "JSON `file` of a run that was ended: its results are kept, and it grows with each case")
 	return c
 }
@@ -191,7 +191,7 @@ func (f *caseFlags) kept() ([]*cases.Report, error) {
 	return all, nil
 }
 
-// keep writes the frames of a case.
+// keep writes the frames of a case, and what the client has sent as a scenario.
 func (f *caseFlags) keep(client string, r *cases.Result) error {
 	if f.evidence == "" || len(r.Frames) == 0 {
 		return nil
@@ -199,7 +199,8 @@ func (f *caseFlags) keep(client string, r *cases.Result) error {
 	if err := os.MkdirAll(f.evidence, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(f.evidence, client+"-"+r.ID+".jsonl"), r.Frames, 0o644)
+	name := filepath.Join(f.evidence, client+"-"+r.ID)
+	return errors.Join(os.WriteFile(name+".jsonl", r.Frames, 0o644), os.WriteFile(name+".txt", r.Scenario, 0o644))
 }
 
 // verdict is an error where a client has broken a MUST, or a SHOULD with --strict.

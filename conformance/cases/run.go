@@ -48,6 +48,7 @@ type Result struct {
 	Driver   []string `json:"driver,omitempty"`
 	Stderr   string   `json:"stderr,omitempty"`
 	Frames   []byte   `json:"-"` // as package recording has them
+	Scenario []byte   `json:"-"` // what the client has sent, for package scenario
 }
 
 // Line is an exchange as people read it.
@@ -227,11 +228,15 @@ func one(ctx context.Context, c *Case, o *Options, caps []string) Result {
 		end = stop{HarnessFailed, fmt.Sprintf("the case did not end within %s", c.Within+30*time.Second)}
 	}
 	passive := s.judge.Report()
-	closing := s.close()
 	r.Verdict, r.Why, r.Millis = end.verdict, end.why, time.Since(began).Milliseconds()
+	names := s.topicNames()
+	closing := s.close()
 	s.take(&r, passive)
 	if closing != nil && r.Verdict != HarnessFailed {
 		r.Verdict, r.Why = HarnessFailed, closing.Error()
+	}
+	if r.Verdict != Pass && r.Verdict != Skip {
+		r.Scenario = s.replay(&r, names)
 	}
 	return r
 }

@@ -14,8 +14,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kshare/conformance"
+	"kshare/scenario"
+	"kshare/shareclient"
 )
 
 // play is the variable that makes a driver of this test's program: what it is to do.
@@ -36,6 +39,17 @@ func act(part string) {
 		return
 	}
 	switch part {
+	case "consumes":
+		consumer, err := shareclient.NewConsumer(shareclient.ConsumerConfig{Group: os.Getenv("KSJ_GROUP"), Topics: strings.Split(os.Getenv("KSJ_TOPICS"), ",")},
+			kgo.SeedBrokers(strings.Split(os.Getenv("KSJ_BOOTSTRAP"), ",")...))
+		if err != nil {
+			panic(err)
+		}
+		for {
+			if _, err := consumer.Poll(context.Background()); err != nil {
+				panic(err)
+			}
+		}
 	case "hangs":
 		select {}
 	case "babbles":
@@ -142,4 +156,26 @@ func TestAgain(t *testing.T) {
 	assert.Empty(t, r.Results[0].Notes)
 	require.Len(t, r.Results[1].Notes, 1)
 	assert.Contains(t, r.Results[1].Notes[0], "unsteady: beside other cases the verdict was harness-failed")
+}
+
+// What the client has sent in a case that it does not pass is a scenario, which asks a cluster of its own the same and is answered the same.
+func TestEvidenceIsAScenario(t *testing.T) {
+	t.Setenv(play, "consumes")
+	r, err := Run(context.Background(), Options{Client: []string{os.Args[0]}, Cases: []Case{{
+		ID: "tst.01", Level: conformance.Must, Says: "it is answered", Source: "a test", Within: time.Minute, Setup: Setup{Records: 20}, run: func(s *Stage) {
+			s.Next(30*time.Second, 0, shareFetchKey, "records", func(x *Seen) bool { p := fetched(x); return p != nil && acquiresAny(p) })
+			s.Failf("this is why")
+		},
+	}}})
+	require.NoError(t, err)
+	require.Equal(t, Fail, r.Results[0].Verdict, r.Results[0].Why)
+	text := r.Results[0].Scenario
+	for _, want := range []string{"# fail: this is why", "topic t partitions=1", "produce t-0 10 11", "send ShareGroupHeartbeat 1", `"TopicID":"<topic:t>"`} {
+		assert.Contains(t, string(text), want)
+	}
+	f, err := scenario.Parse("tst.01", text)
+	require.NoError(t, err)
+	played, err := scenario.Run(f, scenario.NewLocal(), scenario.Options{})
+	require.NoError(t, err)
+	assert.Contains(t, string(played.Rewritten()), `"AcquiredRecords": [{"FirstOffset": 0,"LastOffset": 19,"DeliveryCount": 1}]`)
 }

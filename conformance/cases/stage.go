@@ -52,6 +52,7 @@ type Stage struct {
 	argv    []string
 	ctx     context.Context
 	clock   *clock.Paced
+	began   time.Time // by it
 	cluster *kshare.Cluster
 	proxy   *proxy.Proxy
 	mutant  *proxy.Proxy // in front of it, nil without
@@ -95,6 +96,8 @@ type Seen struct {
 	Client       string
 	Request      kmsg.Request
 	Response     kmsg.Response
+
+	clockAsked, clockAnswered time.Time // by the cluster's clock, which cases move
 }
 
 // stop ends a case with a verdict.
@@ -129,14 +132,8 @@ func open(ctx context.Context, c *Case, o *Options) (*Stage, error) {
 	if c.Setup.Nodes {
 		opts = append(opts, kshare.WithNodeID(c.Setup.FirstNode))
 	}
-	config := map[string]string{
-		"group.share.min.heartbeat.interval.ms": "100", "group.share.heartbeat.interval.ms": "1000", "group.share.record.lock.duration.ms": "15000",
-		"group.share.min.record.lock.duration.ms": "1000", "auto.create.topics.enable": "false", "offsets.topic.num.partitions": "1",
-		"share.coordinator.state.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", "transaction.state.log.min.isr": "1", "transaction.state.log.replication.factor": "1", "group.initial.rebalance.delay.ms": "0",
-		"group.consumer.min.heartbeat.interval.ms": "100", "group.consumer.heartbeat.interval.ms": "1000",
-	}
-	maps.Copy(config, c.Setup.Config)
-	for k, v := range config {
+	s.began = s.clock.Now()
+	for k, v := range s.config() {
 		opts = append(opts, kshare.WithConfig(k, v))
 	}
 	for name, partitions := range s.topicsOfSetup() {
@@ -187,6 +184,37 @@ func (s *Stage) entry() *proxy.Proxy {
 		return s.mutant
 	}
 	return s.proxy
+}
+
+// config is the configuration of the brokers.
+func (s *Stage) config() map[string]string {
+	config := map[string]string{
+		"group.share.min.heartbeat.interval.ms": "100", "group.share.heartbeat.interval.ms": "1000", "group.share.record.lock.duration.ms": "15000",
+		"group.share.min.record.lock.duration.ms": "1000", "auto.create.topics.enable": "false", "offsets.topic.num.partitions": "1",
+		"share.coordinator.state.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1", "transaction.state.log.min.isr": "1", "transaction.state.log.replication.factor": "1", "group.initial.rebalance.delay.ms": "0",
+		"group.consumer.min.heartbeat.interval.ms": "100", "group.consumer.heartbeat.interval.ms": "1000",
+	}
+	maps.Copy(config, s.c.Setup.Config)
+	return config
+}
+
+// groupConfig is the configuration of the group.
+func (s *Stage) groupConfig() map[string]string {
+	group := map[string]string{"share.auto.offset.reset": "earliest"}
+	maps.Copy(group, s.c.Setup.Group)
+	return group
+}
+
+// recordsOfSetup are how many records each partition begins with, and how many a batch has.
+func (s *Stage) recordsOfSetup() (n, batch int) {
+	n, batch = s.c.Setup.Records, s.c.Setup.Batch
+	if batch == 0 {
+		batch = 10
+	}
+	if n == 0 {
+		n = 100
+	}
+	return max(n, 0), batch
 }
 
 // upstream are the nodes of the cluster for a proxy that reaches them by these addresses.
@@ -263,20 +291,8 @@ func (s *Stage) perform() (end stop) {
 
 // prepare sets the group up and writes the records.
 func (s *Stage) prepare() {
-	group := map[string]string{"share.auto.offset.reset": "earliest"}
-	maps.Copy(group, s.c.Setup.Group)
-	s.alter(kmsg.ConfigResourceTypeGroupConfig, groupID, group)
-	batch := s.c.Setup.Batch
-	if batch == 0 {
-		batch = 10
-	}
-	n := s.c.Setup.Records
-	switch {
-	case n == 0:
-		n = 100
-	case n < 0:
-		return
-	}
+	s.alter(kmsg.ConfigResourceTypeGroupConfig, groupID, s.groupConfig())
+	n, batch := s.recordsOfSetup()
 	for name, partitions := range s.topicsOfSetup() {
 		for p := range int32(partitions) {
 			for from := 0; from < n; from += batch {
@@ -344,7 +360,7 @@ func (s *Stage) Opens(_ uint64, node int32) bool {
 // Asked implements proxy.Script.
 func (s *Stage) Asked(x *proxy.Exchange) {
 	s.mu.Lock()
-	seen := &Seen{N: len(s.seen), At: time.Now(), Conn: x.Conn, Node: x.Node, Key: x.Header.Key, Version: x.Header.Version, Client: x.Header.ClientID, Request: x.Request}
+	seen := &Seen{N: len(s.seen), At: time.Now(), Conn: x.Conn, Node: x.Node, Key: x.Header.Key, Version: x.Header.Version, Client: x.Header.ClientID, Request: x.Request, clockAsked: s.clock.Now()}
 	s.seen = append(s.seen, seen)
 	s.answers[x] = seen
 	hooks := slices.Clone(s.asks)
@@ -367,7 +383,7 @@ func (s *Stage) Answered(x *proxy.Exchange) (changed bool) {
 	defer s.mu.Unlock()
 	if seen := s.answers[x]; seen != nil {
 		if !x.Close && !x.Silent {
-			seen.Answered, seen.Response = time.Now(), x.Response
+			seen.Answered, seen.clockAnswered, seen.Response = time.Now(), s.clock.Now(), x.Response
 		}
 		delete(s.answers, x)
 	}
