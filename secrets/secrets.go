@@ -87,3 +87,11 @@ func FromAnswer(key, version int16, body []byte) []byte {
 	p.SASLAuthBytes = []byte{}
 	return p.AppendTo(nil)
 }
+
+// FromAnswerFrame returns an answer without secrets, whose header, of head bytes, stands before the body. The frame is not changed.
+func FromAnswerFrame(key, version int16, frame []byte, head int) []byte {
+	if key != saslAuthenticateKey || len(frame) < head {
+		return frame
+	}
+	return append(slices.Clone(frame[:head]), FromAnswer(key, version, frame[head:])...)
+}

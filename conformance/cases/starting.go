@@ -13,21 +13,27 @@ import (
 type startingError struct {
 	family, says, fault string
 	key                 int16
-	reactions           map[int16]string
-	order               []int16
+	errors              []startingReaction
+}
+
+// startingReaction is what a client is to make of an error code, a letter of reactions.
+type startingReaction struct {
+	code   int16
+	letter string
 }
 
 var startingErrors = []startingError{
-	{"efc", "FindCoordinator", "api=FindCoordinator level=coordinator", findKey, map[int16]string{15: "T+", 16: "T+", 14: "T+", 30: "X", 42: "T+", -1: "T+"}, []int16{15, 16, 14, 30, 42, -1}},
-	{"emd", "Metadata, for the topic,", "api=Metadata level=topic topic=t", metadataKey, map[int16]string{3: "T+", 5: "T+", 17: "A+", 29: "A+", 100: "T+", -1: "T+"}, []int16{3, 5, 17, 29, 100, -1}},
-	{"eav", "ApiVersions", "api=ApiVersions", apiVersionsKey, map[int16]string{35: "T+", -1: "T+"}, []int16{35, -1}},
+	{"efc", "FindCoordinator", "api=FindCoordinator level=coordinator", findKey, []startingReaction{{15, "T+"}, {16, "T+"}, {14, "T+"}, {30, "X"}, {42, "T+"}, {-1, "T+"}}},
+	{"emd", "Metadata, for the topic,", "api=Metadata level=topic topic=t", metadataKey, []startingReaction{{3, "T+"}, {5, "T+"}, {17, "A+"}, {29, "A+"}, {100, "T+"}, {-1, "T+"}}},
+	{"eav", "ApiVersions", "api=ApiVersions", apiVersionsKey, []startingReaction{{35, "T+"}, {-1, "T+"}}},
 }
 
 // startingCases are two cases of each error: once, and for ten seconds.
 func startingCases() (all []Case) {
 	for _, e := range startingErrors {
-		for i, code := range e.order {
-			kind, plus := strings.CutSuffix(e.reactions[code], "+")
+		for i, r := range e.errors {
+			code := r.code
+			kind, plus := strings.CutSuffix(r.letter, "+")
 			says := fmt.Sprintf("%s is answered %s %%s as the client starts: %s", e.says, errorcode.Name(code), reactionSays[kind])
 			c := Case{Level: conformance.Should, Source: "KIP-932, error codes; Kafka's share consumer", Within: 60 * time.Second, Setup: Setup{Late: true}}
 			c.ID, c.Says = fmt.Sprintf("%s.%d.once", e.family, code), fmt.Sprintf(says, "once")

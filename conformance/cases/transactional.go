@@ -17,7 +17,7 @@ import (
 const stageKey = protocol.TxnShareAcknowledgeKey
 
 // atomically is a case of a client that acknowledges what it has read in the transaction in which it writes: records of t, to out.
-func atomically(id, says, source string, setup Setup, run func(*Stage)) Case {
+func atomically(id, says string, setup Setup, run func(*Stage)) Case {
 	setup.Atomic, setup.Explicit = true, true
 	if setup.Topics == nil {
 		setup.Topics = map[string]int{"t": 1, "out": 1}
@@ -27,7 +27,7 @@ func atomically(id, says, source string, setup Setup, run func(*Stage)) Case {
 	setup.Props = map[string]any{"transactional_id": "judged-id"}
 	// who acknowledges in a transaction leaves the end of the acquisition to it
 	expects := []string{"share.ack.done"}
-	return Case{ID: id, Level: conformance.Info, Says: says, Source: source, Needs: []string{driver.Explicit, driver.Atomic}, Setup: setup, Expects: expects, Within: 60 * time.Second, run: run}
+	return Case{ID: id, Level: conformance.Info, Says: says, Source: "KIP-1289, proposed", Needs: []string{driver.Explicit, driver.Atomic}, Setup: setup, Expects: expects, Within: 60 * time.Second, run: run}
 }
 
 // staged are the requests since a moment that stage acknowledgements.
@@ -40,7 +40,7 @@ func stagesOf(x *Seen) *protocol.TxnShareAcknowledgeRequest {
 // stage stages what the application has said of records, and returns what the client says of that.
 func (s *Stage) stage() driver.Event { return s.step(driver.Op{"op": "txnack"}) }
 
-// inTransaction has the application take ten records, accept them, write ten and stage the acknowledgements.
+// inTransaction has the application take ten records, accept them and write ten.
 func (s *Stage) inTransaction() {
 	s.hold(10)
 	s.must(s.begin())
@@ -84,10 +84,8 @@ func afterRefusal(fault string) func(*Stage) {
 // contentOf is what a request stages, without its header.
 func contentOf(x *Seen) []byte { return stagesOf(x).AppendTo(nil) }
 
-const kip1289 = "KIP-1289, proposed"
-
 var transactional = []Case{
-	atomically("ktx.01", "ten records are accepted and ten written in a transaction that commits: they are staged at their leader, then EndTxn commits, and nothing is acknowledged besides", kip1289, Setup{}, func(s *Stage) {
+	atomically("ktx.01", "ten records are accepted and ten written in a transaction that commits: they are staged at their leader, then EndTxn commits, and nothing is acknowledged besides", Setup{}, func(s *Stage) {
 		s.inTransaction()
 		s.must(s.stage())
 		s.must(s.end(true))
@@ -106,7 +104,7 @@ var transactional = []Case{
 		}
 		s.Await(5*time.Second, "records that are acknowledged", func() bool { return s.Settled("t", 0, 9) })
 	}),
-	atomically("ktx.02", "the transaction is aborted: its records are delivered again with the count 2, and nothing is acknowledged besides", kip1289, Setup{}, func(s *Stage) {
+	atomically("ktx.02", "the transaction is aborted: its records are delivered again with the count 2, and nothing is acknowledged besides", Setup{}, func(s *Stage) {
 		s.inTransaction()
 		s.must(s.stage())
 		mark := s.Mark()
@@ -125,9 +123,9 @@ var transactional = []Case{
 			s.Failf("record %d is acknowledged outside of the transaction", s.Acks(0)[0].First)
 		}
 	}),
-	atomically("ktx.03", "staging is answered INVALID_RECORD_STATE for the partition: the transaction is aborted", kip1289, Setup{}, afterRefusal("api=TxnShareAcknowledge level=partition error=121")),
-	atomically("ktx.04", "staging is answered STALE_MEMBER_EPOCH: the transaction is aborted", kip1289, Setup{}, afterRefusal("api=TxnShareAcknowledge level=top error=113")),
-	atomically("ktx.05", "staging is answered NOT_LEADER_OR_FOLLOWER, then UNKNOWN_TOPIC_OR_PARTITION for the partition: the same is sent again, and the transaction commits", kip1289, Setup{}, func(s *Stage) {
+	atomically("ktx.03", "staging is answered INVALID_RECORD_STATE for the partition: the transaction is aborted", Setup{}, afterRefusal("api=TxnShareAcknowledge level=partition error=121")),
+	atomically("ktx.04", "staging is answered STALE_MEMBER_EPOCH: the transaction is aborted", Setup{}, afterRefusal("api=TxnShareAcknowledge level=top error=113")),
+	atomically("ktx.05", "staging is answered NOT_LEADER_OR_FOLLOWER, then UNKNOWN_TOPIC_OR_PARTITION for the partition: the same is sent again, and the transaction commits", Setup{}, func(s *Stage) {
 		s.inTransaction()
 		s.Fault("api=TxnShareAcknowledge level=partition error=6 times=1")
 		s.Fault("api=TxnShareAcknowledge level=partition error=3 nth=2 times=1")
@@ -144,7 +142,7 @@ var transactional = []Case{
 		}
 		s.decided(0, true)
 	}),
-	atomically("ktx.06", "staging is answered PRODUCER_FENCED: that is the end of the producer, and no EndTxn is sent", kip1289, Setup{}, func(s *Stage) {
+	atomically("ktx.06", "staging is answered PRODUCER_FENCED: that is the end of the producer, and no EndTxn is sent", Setup{}, func(s *Stage) {
 		s.inTransaction()
 		mark := s.Mark()
 		s.Fault("api=TxnShareAcknowledge level=top error=90")
@@ -160,7 +158,7 @@ var transactional = []Case{
 			s.Failf("EndTxn is sent by a producer that was fenced")
 		}
 	}),
-	atomically("ktx.07", "staging is answered CONCURRENT_TRANSACTIONS three times: it is tried again, and the transaction commits", kip1289, Setup{}, func(s *Stage) {
+	atomically("ktx.07", "staging is answered CONCURRENT_TRANSACTIONS three times: it is tried again, and the transaction commits", Setup{}, func(s *Stage) {
 		s.inTransaction()
 		id := s.Fault("api=TxnShareAcknowledge level=top error=51 times=3")
 		s.must(s.stage())
@@ -170,7 +168,7 @@ var transactional = []Case{
 		s.must(s.end(true))
 		s.decided(0, true)
 	}),
-	atomically("ktx.08", "a transaction has nothing but acknowledgements: EndTxn is sent", kip1289, Setup{}, func(s *Stage) {
+	atomically("ktx.08", "a transaction has nothing but acknowledgements: EndTxn is sent", Setup{}, func(s *Stage) {
 		s.hold(10)
 		s.must(s.begin())
 		s.ack("accept", "all")
@@ -179,7 +177,7 @@ var transactional = []Case{
 		s.decided(0, true)
 		s.Await(5*time.Second, "records that are acknowledged", func() bool { return s.Settled("t", 0, 9) })
 	}),
-	atomically("ktx.09", "records are accepted, released and renewed: what is staged has none of the last two", kip1289, Setup{}, func(s *Stage) {
+	atomically("ktx.09", "records are accepted, released and renewed: what is staged has none of the last two", Setup{}, func(s *Stage) {
 		s.hold(10)
 		s.must(s.begin())
 		s.ack("accept", list(0, 1, 2, 3))
@@ -198,7 +196,7 @@ var transactional = []Case{
 			}
 		}
 	}),
-	atomically("ktx.10", "transaction.version is 1: the client says that it cannot, and stages nothing", kip1289, Setup{Features: map[string]int16{"transaction.version": 1}}, func(s *Stage) {
+	atomically("ktx.10", "transaction.version is 1: the client says that it cannot, and stages nothing", Setup{Features: map[string]int16{"transaction.version": 1}}, func(s *Stage) {
 		s.hold(10)
 		if s.begin().OK {
 			s.ack("accept", "all")
@@ -210,7 +208,7 @@ var transactional = []Case{
 			s.Failf("TxnShareAcknowledge is sent")
 		}
 	}),
-	atomically("ktx.11", "a marker lies among the records: it is staged as a gap, or acknowledged as one", kip1289, Setup{}, func(s *Stage) {
+	atomically("ktx.11", "a marker lies among the records: it is staged as a gap, or acknowledged as one", Setup{}, func(s *Stage) {
 		done := s.acquired(func(p *part) {
 			p.Records = slices.Concat(bytesOf(0, 4, span(0, 4), nil), marker(5), bytesOf(6, 9, span(6, 9), nil))
 		})
@@ -225,7 +223,7 @@ var transactional = []Case{
 		s.Tell(driver.Op{"op": "poll", "n": 1})
 		s.Await(5*time.Second, "the end of offset 5", func() bool { return s.Settled("t", 0, 5) })
 	}),
-	atomically("ktx.12", "records of two partitions on two nodes: each node is asked, and has answered before EndTxn is sent", kip1289, Setup{Brokers: 3, Topics: map[string]int{"t": 2, "out": 1}, Config: replicated}, func(s *Stage) {
+	atomically("ktx.12", "records of two partitions on two nodes: each node is asked, and has answered before EndTxn is sent", Setup{Brokers: 3, Topics: map[string]int{"t": 2, "out": 1}, Config: replicated}, func(s *Stage) {
 		s.OnAsk(func(x *proxy.Exchange) {
 			if x.Header.Key == stageKey {
 				pause(x, 500*time.Millisecond)

@@ -446,10 +446,7 @@ func (c *connection) request(frame []byte) (a *asked, sent []byte, forward bool,
 	return a, sent, forward, nil
 }
 
-const (
-	apiVersionsKey  = 18
-	authenticateKey = 36
-)
+const apiVersionsKey = 18
 
 // sleep waits, unless the connection ends before.
 func (c *connection) sleep(d time.Duration) bool {
@@ -586,10 +583,7 @@ func headerSize(a *asked) int {
 
 // tapSent tells the tap of an answer, without secrets.
 func (c *connection) tapSent(a *asked, frame []byte) {
-	if head := headerSize(a); a.header.Key == authenticateKey && len(frame) >= head {
-		frame = append(slices.Clone(frame[:head]), secrets.FromAnswer(a.header.Key, a.header.Version, frame[head:])...)
-	}
-	c.proxy.o.Tap.Sent(c.id, frame)
+	c.proxy.o.Tap.Sent(c.id, secrets.FromAnswerFrame(a.header.Key, a.header.Version, frame, headerSize(a)))
 }
 
 // answer is the answer of a request as the client is to get it, but for wrong bytes.
